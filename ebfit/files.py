@@ -1,0 +1,258 @@
+"""The files that ebfit writes and reads back: their schemas, and writing them so that none is ever half there.
+
+Programs may rely on the keys here; a change that breaks them raises the number behind the slash.
+"""
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ebfit.errors import BadInputError
+
+Status = Literal["ok", "upper_bound", "lower_bound", "not_identified"]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(populate_by_name=True, extra="allow", ser_json_inf_nan="null")
+
+
+class Estimate(_Model):
+    """A number with its confidence interval; None where the data do not tell."""
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    status: Status = "not_identified"
+
+
+class Input(_Model):
+    """A file that went into a fit."""
+
+    path: str
+    sha256: str
+
+
+class CurveRecord(_Model):
+    """A loss curve thinned for plotting, with the smooth line that was used to find crossings."""
+
+    kind: Literal["train", "val"]
+    column: str
+    lag_steps: float = 0.0
+    steps: list[float]
+    loss: list[float]
+    smooth: list[float | None] = Field(default_factory=list)
+
+
+class RunRecord(_Model):
+    """What was read of one run (shared by ``ebfit.inspect/1`` and ``ebfit.fit/1``)."""
+
+    name: str
+    path: str
+    format: str
+    batch_tokens: float
+    batch_source: str
+    seq_len: int | None
+    lr: float | None
+    seed: int | None
+    rows: int
+    dropped: dict[str, int]
+    stable_from: int
+    stable_to: int
+    stable_source: str
+    warnings: list[str] = Field(default_factory=list)
+    train_loss_first: float | None = None
+    train_loss_last: float | None = None
+    val_loss_first: float | None = None
+    val_loss_last: float | None = None
+    curve: CurveRecord | None = None
+
+
+class PointRecord(_Model):
+    """One run at one target loss: reached at ``steps``, or not within ``steps`` (censored)."""
+
+    run: str
+    batch_tokens: float
+    steps: float
+    tokens: float
+    steps_se: float | None
+    censored: bool
+    seed: int | None = None
+
+
+class TargetRecord(_Model):
+    """The law fitted at one target loss."""
+
+    loss: float
+    group: str | None = None
+    law: str
+    b_min: Estimate | None = None
+    b_opt: Estimate | None = None
+    b_crit: Estimate | None = None
+    s_min: float | None = None
+    e_min: float | None = None
+    s_opt: float | None = None
+    params: dict[str, float] = Field(default_factory=dict)
+    rms_log_residual: float | None = None
+    misfit_log_sd: float | None = None
+    warnings: list[str] = Field(default_factory=list)
+    points: list[PointRecord] = Field(default_factory=list)
+
+
+class SkippedTarget(_Model):
+    """A target loss that was asked for and not fitted, with the reason."""
+
+    loss: float
+    group: str | None = None
+    reason: str
+
+
+class Trend(_Model):
+    """A power law over targets, B = k D^exponent, D in tokens."""
+
+    k: float
+    exponent: float
+    exponent_low: float | None = None
+    exponent_high: float | None = None
+    d_low: float
+    d_high: float
+
+
+class Trends(_Model):
+    """The power laws of a fit; None where fewer than three targets identify one."""
+
+    b_opt_vs_tokens: Trend | None = None
+    b_min_vs_tokens: Trend | None = None
+
+
+class Comparison(_Model):
+    """How well a law predicts a batch size it has not seen: absolute errors of log S."""
+
+    law: str
+    coupling: str
+    lobo_median: float
+    lobo_p90: float
+
+
+class Fit(_Model):
+    """fit.json: what ``ebfit fit`` found."""
+
+    schema_: Literal["ebfit.fit/1"] = Field("ebfit.fit/1", alias="schema")
+    ebfit_version: str
+    settings: dict[str, Any]
+    inputs: list[Input]
+    runs: list[RunRecord]
+    targets: list[TargetRecord]
+    skipped_targets: list[SkippedTarget] = Field(default_factory=list)
+    trends: Trends = Field(default_factory=Trends)
+    comparison: list[Comparison] = Field(default_factory=list)
+    warnings: list[str] = Field(default_factory=list)
+
+    def save(self, path: str | Path) -> None:
+        """Write fit.json atomically.
+
+        Raises
+        ------
+        BadInputError
+            If the path is a folder or cannot be written.
+        """
+        write_text(Path(path), to_json(self))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Fit":
+        """Read fit.json.
+
+        Raises
+        ------
+        BadInputError
+            If the file is missing, is no JSON, or does not follow the schema.
+        """
+        try:
+            return cls.model_validate_json(Path(path).read_bytes())
+        except OSError as error:
+            raise BadInputError(f"{path}: cannot be read ({error.strerror}).") from None
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"])) or "the document"
+            raise BadInputError(
+                f"{path}: not a fit.json that this version reads: {place}: {first['msg']}. "
+                "Write it anew with `ebfit fit`."
+            ) from None
+
+
+class Inspection(_Model):
+    """``ebfit inspect --json``: what was read, run by run."""
+
+    schema_: Literal["ebfit.inspect/1"] = Field("ebfit.inspect/1", alias="schema")
+    ebfit_version: str
+    inputs: list[Input]
+    runs: list[RunRecord]
+    warnings: list[str] = Field(default_factory=list)
+
+
+def to_json(document: BaseModel) -> str:
+    """Serialise a document the way all ebfit files are written: indented, keys as in the schema."""
+    return document.model_dump_json(by_alias=True, indent=1) + "\n"
+
+
+def sha256(path: Path) -> str:
+    """Return the hex digest of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_writable(path: Path) -> None:
+    """Refuse an output path early, before minutes of work are spent on it.
+
+    Raises
+    ------
+    BadInputError
+        If the path is a folder, or its folder does not exist or is not writable.
+    """
+    if path.is_dir():
+        raise BadInputError(f"{path}: is a folder. Name a file to write, such as {path / 'fit.json'}.")
+    folder = path.parent
+    if not folder.is_dir():
+        raise BadInputError(f"{folder}: no such folder to write {path.name} into. Create it first.")
+    if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
+        raise BadInputError(f"{path}: not writable. Choose another path, or change its permissions.")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a whole file or nothing: to a temporary name in the same folder, then renamed."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a whole file or nothing, as `write_text` does.
+
+    Raises
+    ------
+    BadInputError
+        If the file cannot be written; an older file of that name is then left as it was.
+    """
+    check_writable(path)
+    target = path.resolve()  # a link stays a link: the file behind it is what gets replaced
+    temporary = None
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
+        os.chmod(temporary, mode)
+        os.replace(temporary, target)
+    except OSError as error:
+        if temporary is not None and os.path.exists(temporary):
+            os.unlink(temporary)
+        raise BadInputError(f"{path}: cannot be written ({error.strerror}).") from None
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,100 @@
+"""What a training run is: one loss curve, or two, at one batch size."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+LossKind = Literal["train", "val"]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A loss against optimizer steps.
+
+    Attributes
+    ----------
+    steps : ndarray, shape (n,)
+        Optimizer updates since initialisation, strictly rising and positive. Already corrected for the
+        lag of a windowed or moving average, hence possibly fractional.
+    loss : ndarray, shape (n,)
+        Finite losses, nats per token unless the user says otherwise.
+    column : str
+        The column of the log that the loss came from.
+    lag_steps : float
+        How many steps the logged steps were moved back to undo averaging.
+    """
+
+    steps: FloatArray
+    loss: FloatArray
+    column: str
+    lag_steps: float = 0.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training run, read and put in order.
+
+    Attributes
+    ----------
+    name : str
+        Unique among the runs read together.
+    path : Path
+        The file it was read from.
+    format : str
+        Name of the log format, as in the registry of `ebfit.runs.formats`.
+    batch_tokens : float
+        Tokens per optimizer step, over all devices and accumulation.
+    batch_source : str
+        Where the batch size came from, in words.
+    seq_len : int or None
+        Tokens per sequence.
+    lr : float or None
+        The learning rate of the stable phase.
+    seed : int or None
+        Seed of the run, where known.
+    rows : int
+        Rows in the log before anything was dropped.
+    dropped : dict
+        Reason -> count of rows that were not used.
+    stable_from, stable_to : int
+        First and last step of the stable phase, both included.
+    stable_source : str
+        How the stable phase was found, in words.
+    train, val : Curve or None
+        The loss curves, whole (not cut to the stable phase).
+    warnings : list of str
+        Plain sentences about this run.
+    """
+
+    name: str
+    path: Path
+    format: str
+    batch_tokens: float
+    batch_source: str
+    seq_len: int | None
+    lr: float | None
+    seed: int | None
+    rows: int
+    dropped: dict[str, int]
+    stable_from: int
+    stable_to: int
+    stable_source: str
+    train: Curve | None = None
+    val: Curve | None = None
+    warnings: list[str] = field(default_factory=list)
+
+    def curve(self, kind: LossKind) -> Curve | None:
+        """Return the train or the validation curve."""
+        return self.val if kind == "val" else self.train
+
+    def stable_curve(self, kind: LossKind) -> Curve | None:
+        """Return the part of a curve that lies in the stable phase; None where there is no such curve."""
+        curve = self.curve(kind)
+        if curve is None:
+            return None
+        inside = (curve.steps >= self.stable_from) & (curve.steps <= self.stable_to)
+        return Curve(curve.steps[inside], curve.loss[inside], curve.column, curve.lag_steps)
