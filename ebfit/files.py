@@ -1,4 +1,4 @@
-"""The files that ebfit writes and reads back: their schemas, and writing them so that none is ever half there.
+"""The files that ebfit writes and reads back: their schemas, and writing them whole or not at all.
 
 Programs may rely on the keys here; a change that breaks them raises the number behind the slash.
 """
