@@ -1,0 +1,65 @@
+# What a person or CI does with a checkout. Needs make and Python 3.11 or newer, nothing else:
+# every target that runs Python first makes .venv and installs the versions of constraints.txt into it.
+
+# The first interpreter on the PATH that is new enough; `make PYTHON=/path/to/python3.12 ...` decides otherwise.
+PYTHON ?= $(shell for candidate in python3 python3.13 python3.12 python3.11; do \
+	if $$candidate -c '$(NEW_ENOUGH)' 2>/dev/null; then echo $$candidate; break; fi; done)
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+INSTALLED_DEV := $(VENV)/.installed-dev
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format build update-expected all clean
+
+help:  ## Print this list
+	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-17s %s\n", $$1, $$2 }' Makefile
+
+demo: $(INSTALLED)  ## Fit the logs in sample_runs and draw the plots, into demo/
+	@mkdir -p demo
+	$(BIN)/ebfit fit sample_runs -o demo/fit.json --plots demo/plots
+
+test: $(INSTALLED_DEV)  ## Run the tests (two at a time; more options: make test PYTEST="-n 0 -x -k docs")
+	$(BIN)/python -m pytest $(PYTEST)
+
+# loadgroup keeps the commands of one document in one process, where they run in the order a reader types them.
+PYTEST ?= -n 2 --dist loadgroup
+
+lint: $(INSTALLED_DEV)  ## Check style, formatting and types
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+format: $(INSTALLED_DEV)  ## Put the code into the agreed format
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+build: $(INSTALLED_DEV)  ## Build the wheel, install it into an empty environment and use it there
+	rm -rf dist
+	$(BIN)/python -m build --wheel --no-isolation --outdir dist
+	bash .ci/check_wheel $(BIN)/python dist/*.whl
+
+update-expected: $(INSTALLED_DEV)  ## Write sample_runs/expected.json anew; review its diff
+	$(BIN)/python tests/expected.py
+
+all: lint test build  ## What CI runs
+
+clean:  ## Remove the environment and everything that was built
+	rm -rf $(VENV) build dist demo
+
+$(BIN)/python:
+	@$(or $(PYTHON),false) -c '$(NEW_ENOUGH)' 2>/dev/null || { \
+		echo "ebfit needs Python 3.11 or newer: $(if $(PYTHON),$(PYTHON) is older or missing,the PATH has none)." \
+			"Install one, or name it: make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	rm -rf $(VENV)
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+
+$(INSTALLED): pyproject.toml constraints.txt $(BIN)/python
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	@touch $@
+
+$(INSTALLED_DEV): pyproject.toml constraints.txt $(BIN)/python
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $(INSTALLED) $@

@@ -1,0 +1,18 @@
+"""What all tests share."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# No deadline: how long an example takes says something about the machine, not about ebfit.
+# CI draws the same examples every time, so that its verdict is about the change; people's machines go on exploring.
+settings.register_profile("ebfit", deadline=None, derandomize="CI" in os.environ)
+settings.load_profile("ebfit")
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The checkout that is being tested."""
+    return Path(__file__).parent.parent
