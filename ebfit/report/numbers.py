@@ -1,0 +1,85 @@
+"""How numbers are written for people: 8.19K tokens, 4.12K [3.80K, 4.50K], <= 1.2K, not identified."""
+
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+from math import ceil, isfinite, log10
+
+from ebfit.files import Estimate
+
+_SUFFIXES = ("", "K", "M", "B", "T")
+_BOUND_DIGITS = 2
+NOT_IDENTIFIED = "not identified"
+
+
+def short(value: float, digits: int = 3, rounding: str = ROUND_HALF_EVEN) -> str:
+    """Write a count of tokens or steps with a decimal suffix (1K = 1,000).
+
+    Parameters
+    ----------
+    value : float
+        Tokens or steps.
+    digits : int
+        Significant digits to keep.
+    rounding : str
+        A rounding mode of the `decimal` module.
+
+    Returns
+    -------
+    str
+        For example ``8.19K`` for 8192 and ``524K`` for 524288; powers of ten where no suffix fits.
+    """
+    if not isfinite(value) or value == 0.0:
+        return f"{value:g}"
+    # twelve digits: what a float holds beyond them is noise that must not decide a rounding up or down
+    rounded = Context(prec=digits, rounding=rounding).create_decimal(f"{value:.12g}")
+    exponent = rounded.adjusted()
+    if exponent < -3 or exponent >= 3 * len(_SUFFIXES):
+        return f"{rounded:.{digits - 1}e}"
+    power = max(exponent // 3, 0)
+    decimals = max(digits - 1 - (exponent - 3 * power), 0)
+    return f"{rounded.scaleb(-3 * power):.{decimals}f}{_SUFFIXES[power]}"
+
+
+def interval_digits(value: float, low: float, high: float) -> int:
+    """Return how many significant digits an interval of this width deserves: 2 or 3."""
+    half_width = (high - low) / 2.0
+    if value <= 0.0 or half_width <= 0.0:
+        return 3
+    return min(max(1 + ceil(-log10(half_width / value)), 2), 3)
+
+
+def estimate_parts(estimate: Estimate | None) -> tuple[str, str]:
+    """Write an estimate as a value and an interval, or as words and an empty string.
+
+    A bound is rounded to its safe side, and is never accompanied by a value. An estimate that lacks the
+    numbers its status promises counts as not identified.
+    """
+    if estimate is None:
+        return NOT_IDENTIFIED, ""
+    value, low, high = estimate.value, estimate.low, estimate.high
+    if estimate.status == "ok" and value is not None:
+        if low is None or high is None:
+            return short(value), ""
+        digits = interval_digits(value, low, high)
+        return short(value, digits), f"[{short(low, digits)}, {short(high, digits)}]"
+    if estimate.status == "upper_bound" and high is not None:
+        return f"<= {short(high, _BOUND_DIGITS, ROUND_CEILING)}", ""
+    if estimate.status == "lower_bound" and low is not None:
+        return f">= {short(low, _BOUND_DIGITS, ROUND_FLOOR)}", ""
+    return NOT_IDENTIFIED, ""
+
+
+def estimate_text(estimate: Estimate | None) -> str:
+    """Write an estimate on one line: ``4.12K [3.80K, 4.50K]``, ``<= 1.2K`` or ``not identified``."""
+    return " ".join(part for part in estimate_parts(estimate) if part)
+
+
+def loss_texts(losses: list[float]) -> list[str]:
+    """Write losses with five significant digits at most and equally many decimals."""
+    shortest = [f"{loss:.5g}" for loss in losses]
+    decimals = max((-_last_place(text) for text in shortest), default=0)
+    return [f"{loss:.{max(decimals, 0)}f}" for loss in losses]
+
+
+def _last_place(text: str) -> int:
+    exponent = Decimal(text).as_tuple().exponent
+    return exponent if isinstance(exponent, int) else 0
