@@ -7,7 +7,7 @@ import pytest
 from hypothesis import settings
 
 # No deadline: how long an example takes says something about the machine, not about ebfit.
-# CI draws the same examples every time, so that its verdict is about the change; people's machines go on exploring.
+# CI draws the same examples every time: its verdict is about the change. Elsewhere the search goes on.
 settings.register_profile("ebfit", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("ebfit")
 
