@@ -68,6 +68,11 @@ class Run:
         The loss curves, whole (not cut to the stable phase).
     warnings : list of str
         Plain sentences about this run.
+    problems : list of str
+        Why the run cannot be used, in sentences that name the file and the way out. Only `read_logs`, on
+        which ``ebfit inspect`` stands, returns such runs; `read_runs` raises the first problem instead.
+    facts_path : Path or None
+        The run.json beside the log, where one was read.
     """
 
     name: str
@@ -86,6 +91,8 @@ class Run:
     train: Curve | None = None
     val: Curve | None = None
     warnings: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    facts_path: Path | None = None
 
     def curve(self, kind: LossKind) -> Curve | None:
         """Return the train or the validation curve."""

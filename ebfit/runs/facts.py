@@ -1,0 +1,133 @@
+"""What is written *about* a run, outside its rows: a run.json, a manifest row, a config inside the log."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ebfit.errors import BadInputError
+
+RUN_JSON = "run.json"
+MAX_RUN_JSON_BYTES = 16 * 2**20
+
+# The keys of run.json come first; the others are what trainers call the same thing in their configs. Their
+# `batch_size` is not here: it may or may not leave out devices and accumulation, and a guess would be wrong.
+_KEYS = {
+    "seq_len": ("seq_len", "sequence_length", "seq_length", "max_seq_len", "block_size", "context_length"),
+    "batch_tokens": ("batch_tokens",),
+    "batch_sequences": ("batch_sequences",),
+    "lr": ("lr", "learning_rate"),
+    "seed": ("seed",),
+    "warmup_steps": ("warmup_steps",),
+    "decay_start_step": ("decay_start_step",),
+}
+_WHOLE = {"seq_len", "seed", "warmup_steps", "decay_start_step"}
+_MAY_BE_ZERO = {"seed", "warmup_steps"}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What one source says about a run; None where it says nothing.
+
+    Attributes
+    ----------
+    source : str
+        Where this was written, in words.
+    """
+
+    source: str
+    name: str | None = None
+    seq_len: int | None = None
+    batch_tokens: float | None = None
+    batch_sequences: float | None = None
+    lr: float | None = None
+    seed: int | None = None
+    warmup_steps: int | None = None
+    decay_start_step: int | None = None
+    train_loss_window: int | Literal["interval"] | None = None
+
+
+def facts_from(mapping: Mapping[str, Any], source: str, *, strict: bool) -> Facts:
+    """Read the facts out of a mapping.
+
+    Parameters
+    ----------
+    mapping : mapping
+        A run.json, a manifest row, a config.
+    source : str
+        Where the mapping stands, for messages.
+    strict : bool
+        Whether a value of the wrong kind is an error (our own files) or is passed over (a trainer's config).
+
+    Raises
+    ------
+    BadInputError
+        If strict, and a value is not a positive number (not negative for a seed or the warmup).
+    """
+    found: dict[str, Any] = {}
+    for fact, keys in _KEYS.items():
+        key = next((key for key in keys if mapping.get(key) is not None), None)
+        if key is None:
+            continue
+        value = _number(mapping[key], whole=fact in _WHOLE, zero=fact in _MAY_BE_ZERO)
+        if value is not None:
+            found[fact] = value
+        elif strict:
+            kind = "a whole number" if fact in _WHOLE else "a number"
+            least = "not below 0" if fact in _MAY_BE_ZERO else "above 0"
+            shown = repr(mapping[key])[:40]
+            raise BadInputError(f"{source}: {key} must be {kind} {least}, not {shown}. Correct it.")
+    if isinstance(mapping.get("name"), str) and mapping["name"].strip():
+        found["name"] = mapping["name"].strip()
+    window = mapping.get("train_loss_window")
+    if window == "interval":
+        found["train_loss_window"] = "interval"
+    elif window is not None:
+        found["train_loss_window"] = _number(window, whole=True, zero=False)
+        if found["train_loss_window"] is None and strict:
+            raise BadInputError(
+                f'{source}: train_loss_window must be a number of steps or "interval", not {window!r}. Correct it.'
+            )
+    return Facts(source=source, **found)
+
+
+def facts_beside(log: Path) -> Facts | None:
+    """Read the run.json in the folder of a log; None where there is none.
+
+    Raises
+    ------
+    BadInputError
+        If it cannot be read, or is no JSON object with sensible values.
+    """
+    path = log.parent / RUN_JSON
+    if not path.is_file():
+        return None
+    try:
+        if path.stat().st_size > MAX_RUN_JSON_BYTES:
+            raise BadInputError(f"{path}: too large for a run.json. Move it away, or write it anew.")
+        document = json.loads(path.read_bytes())
+    except OSError as error:
+        raise BadInputError(f"{path}: cannot be read ({error.strerror}).") from None
+    except (ValueError, RecursionError):
+        raise BadInputError(f"{path}: not valid JSON. Correct it, or move it away from the log.") from None
+    if not isinstance(document, dict):
+        raise BadInputError(f"{path}: holds no JSON object. Correct it, or move it away from the log.")
+    return facts_from(document, str(path), strict=True)
+
+
+def _number(value: Any, *, whole: bool, zero: bool) -> int | float | None:
+    """Return a number that is finite and positive (or zero, if that may be), or None."""
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1e18:
+        return None
+    if not math.isfinite(value) or value < 0 or (value == 0 and not zero):
+        return None
+    if whole:
+        return int(value) if value == int(value) else None
+    return float(value)

@@ -1,0 +1,163 @@
+"""From what the user names - files, folders, globs - to the log files to read."""
+
+import glob
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ebfit.errors import BadInputError
+from ebfit.runs.facts import RUN_JSON
+from ebfit.runs.formats import format_named, sniff
+from ebfit.runs.formats.bytes_of import read_head
+from ebfit.runs.names import stem
+from ebfit.runs.raw_log import LogFormat
+
+# A file of such a name in a folder is meant to be a log: not to recognise it is an error, not a reason to skip it.
+_LOG_SUFFIXES = {".csv", ".tsv", ".jsonl", ".ndjson"}
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """A log to read.
+
+    Attributes
+    ----------
+    path : Path
+        As the user would name it.
+    log_format : LogFormat
+        The format to read it with.
+    named : bool
+        Whether the user named it, rather than a folder that it was found in.
+    """
+
+    path: Path
+    log_format: LogFormat
+    named: bool
+
+
+@dataclass
+class Found:
+    """What a search found: logs, files that are none, and sentences about files that cannot be used."""
+
+    logs: list[LogFile]
+    others: list[Path]
+    problems: list[str]
+
+
+def find_logs(paths: Sequence[Path], format_name: str | None = None, but_not: Sequence[Path] = ()) -> Found:
+    """Find the logs among files, folders and globs.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        Folders are searched with all they hold, hidden files left out.
+    format_name : str or None
+        Read every file as this format, whatever it looks like.
+    but_not : sequence of Path
+        Files that are known to be no logs (a manifest), where they are found in a folder.
+
+    Raises
+    ------
+    BadInputError
+        If a path does not exist, a glob matches nothing, or a folder cannot be listed.
+    """
+    forced = format_named(format_name) if format_name is not None else None
+    skip = {path.resolve() for path in but_not}
+    found = Found([], [], [])
+    files: dict[tuple[int, int], tuple[Path, bool]] = {}
+    for path, named in _expanded(paths):
+        if not named and (path.name == RUN_JSON or path.suffix.lower() == ".md" or path.resolve() in skip):
+            continue
+        status = _status(path, named)
+        if status is None or not (named or stat.S_ISREG(status.st_mode)):
+            found.others.append(path)
+            continue
+        key = (status.st_dev, status.st_ino)
+        known = files.get(key)
+        # The same file through two paths is read once, under the shorter one, whatever the order.
+        if known is None or (len(str(path)), str(path)) < (len(str(known[0])), str(known[0])):
+            files[key] = (path, named or (known is not None and known[1]))
+        elif named:
+            files[key] = (known[0], True)
+    for path, named in sorted(files.values()):
+        try:
+            log_format = forced or sniff(read_head(path), path)
+        except BadInputError as error:
+            found.problems.append(str(error))
+            continue
+        if log_format is not None:
+            found.logs.append(LogFile(path, log_format, named))
+        elif named or _meant_to_be_a_log(path):
+            found.problems.append(_unrecognised(path))
+        else:
+            found.others.append(path)
+    return found
+
+
+def _expanded(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
+    for path in paths:
+        path = path.expanduser()
+        if path.is_dir():
+            yield from ((file, False) for file in _files_in(path))
+        elif os.path.lexists(path):
+            yield path, True
+        elif glob.has_magic(str(path)):
+            matches = sorted(glob.glob(str(path), recursive=True))
+            if not matches:
+                raise BadInputError(f"{path}: the pattern matches no file. Check it, or name a folder.")
+            for match in map(Path, matches):
+                if match.is_dir():
+                    yield from ((file, False) for file in _files_in(match))
+                else:
+                    yield match, False
+        else:
+            raise BadInputError(f"{path}: no such file or folder. Check the path.")
+
+
+def _files_in(folder: Path) -> Iterator[Path]:
+    """Walk a folder; links to folders are followed once, and never to a folder that they lie in."""
+
+    def stop(error: OSError) -> None:
+        raise BadInputError(f"{error.filename}: the folder cannot be listed ({error.strerror}).") from None
+
+    seen: set[Path] = set()
+    for place, folders, files in os.walk(folder, onerror=stop, followlinks=True):
+        real = Path(place).resolve()
+        seen.add(real)
+        folders[:] = sorted(
+            name
+            for name in folders
+            if not name.startswith(".")
+            and (target := (real / name).resolve()) not in seen
+            and target not in (real, *real.parents)
+        )
+        yield from (Path(place) / name for name in sorted(files) if not name.startswith("."))
+
+
+def _status(path: Path, named: bool) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except OSError as error:
+        if named:
+            broken = "a link to a file that does not exist" if path.is_symlink() else error.strerror
+            raise BadInputError(f"{path}: cannot be read ({broken}). Check the path.") from None
+        return None
+
+
+def _meant_to_be_a_log(path: Path) -> bool:
+    suffixes = {suffix.lower() for suffix in path.suffixes} - {".gz"}
+    return bool(suffixes & _LOG_SUFFIXES) and stem(path) != path.name
+
+
+def _unrecognised(path: Path) -> str:
+    head = read_head(path)
+    if not head.strip():
+        return f"{path}: the file is empty. Remove it if the run never started."
+    if b"\0" in head:
+        return f"{path}: a binary file, not a text log. Name a CSV or JSON log, or remove it from the folder."
+    return (
+        f"{path}: not recognised as a log. A CSV log needs a header line with column names, a JSON-lines log an "
+        "object on every line; --format NAME reads it all the same."
+    )

@@ -1,0 +1,101 @@
+"""The manifest: a CSV in which the user says what the logs do not, one row per log."""
+
+import csv
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ebfit.errors import BadInputError
+from ebfit.runs.facts import Facts, facts_from
+
+_KNOWN = {
+    "path",
+    "batch_tokens",
+    "batch_sequences",
+    "seq_len",
+    "seed",
+    "lr",
+    "name",
+    "warmup_steps",
+    "decay_start_step",
+}
+
+
+@dataclass
+class Manifest:
+    """Facts by log file, or by folder for all logs below it."""
+
+    path: Path
+    rows: dict[Path, Facts] = field(default_factory=dict)
+    used: set[Path] = field(default_factory=set)
+
+    def facts_for(self, log: Path) -> Facts | None:
+        """Return the row of a log, or of the nearest folder above it that has one."""
+        log = log.resolve()
+        for place in (log, *log.parents):
+            if place in self.rows:
+                self.used.add(place)
+                return self.rows[place]
+        return None
+
+    def unused_warnings(self) -> list[str]:
+        """Name the rows whose path was not among the logs read."""
+        unused = sorted(str(path) for path in self.rows.keys() - self.used)
+        if not unused:
+            return []
+        shown = ", ".join(Path(path).name for path in unused[:3]) + (" ..." if len(unused) > 3 else "")
+        return [f"{len(unused)} rows of the manifest {self.path} name logs that were not read ({shown})."]
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Read a manifest.
+
+    Parameters
+    ----------
+    path : Path
+        CSV with a header; paths in it are relative to its own folder.
+
+    Raises
+    ------
+    BadInputError
+        If it cannot be read, lacks a column, or a row is not usable; the line is named.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file)
+            columns = {(name or "").strip() for name in reader.fieldnames or ()}
+            _check_columns(path, columns)
+            manifest = Manifest(path)
+            for row in reader:
+                _add_row(manifest, row, f"{path}, line {reader.line_num}")
+    except OSError as error:
+        raise BadInputError(f"{path}: the manifest cannot be read ({error.strerror}).") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise BadInputError(f"{path}: the manifest is not a CSV file ({error}).") from None
+    return manifest
+
+
+def _check_columns(path: Path, columns: set[str]) -> None:
+    if "path" not in columns:
+        found = ", ".join(sorted(columns)) or "none"
+        raise BadInputError(f"{path}: a manifest needs a column 'path'; columns found: {found}.")
+    if unknown := columns - _KNOWN - {""}:
+        raise BadInputError(
+            f"{path}: unknown column {sorted(unknown)[0]!r} in the manifest; "
+            f"known are {', '.join(sorted(_KNOWN))}."
+        )
+
+
+def _add_row(manifest: Manifest, row: dict[str, str], place: str) -> None:
+    if None in row:
+        raise BadInputError(f"{place}: more cells than the header has. Quote cells that hold a comma.")
+    cells = {key.strip(): value.strip() for key, value in row.items() if key and value and value.strip()}
+    if not cells:
+        return
+    if "path" not in cells:
+        raise BadInputError(f"{place}: the path is empty. Name a log in it, or delete the line.")
+    log = (manifest.path.parent / Path(cells["path"]).expanduser()).resolve()
+    if log in manifest.rows:
+        raise BadInputError(
+            f"{place}: {cells['path']} is named twice in the manifest. Delete one of the rows."
+        )
+    manifest.rows[log] = facts_from(cells, place, strict=True)

@@ -1,0 +1,131 @@
+"""What a file or folder name says about a run, and giving every run a name of its own."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_MULTIPLES = {"": 1, "k": 10**3, "m": 10**6, "ki": 2**10, "mi": 2**20, "gi": 2**30}
+_SIZE = r"(?P<number>\d+(?:\.\d+)?)(?P<multiple>k|m|ki|mi|gi)?"
+_UNIT = r"[-_]?(?P<unit>seqs?|sequences|tok|toks|tokens)"
+# A batch size stands between separators, so that gb200, web64 and lab2 hold none.
+_BATCH_FIRST = re.compile(
+    r"(?<![a-z0-9])(?:global[-_]?)?(?:b|bs|bsz|gbs|batch|batch[-_]?size|batch[-_]?tokens|batch[-_]?sequences)"
+    rf"[-_=]?{_SIZE}(?:{_UNIT})?(?![a-z0-9])",
+    re.IGNORECASE,
+)
+_NUMBER_FIRST = re.compile(rf"(?<![a-z0-9.]){_SIZE}{_UNIT}(?![a-z0-9])", re.IGNORECASE)
+_LR = re.compile(
+    r"(?<![a-z0-9])(?:lr|learning[-_]?rate)[-_=]?(\d*\.?\d+(?:e[-+]?\d+)?)(?![a-z0-9])", re.IGNORECASE
+)
+_SEED = re.compile(r"(?<![a-z0-9])seed[-_=]?(\d+)(?![a-z0-9])", re.IGNORECASE)
+
+# File names that say what kind of file it is, not which run.
+_GENERIC = {
+    "metrics",
+    "log",
+    "logs",
+    "history",
+    "train",
+    "train_log",
+    "training",
+    "loss",
+    "output",
+    "data",
+    "run",
+    "results",
+}
+_SUFFIXES = {".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".log", ".gz"}
+
+
+@dataclass(frozen=True)
+class NamedBatch:
+    """A batch size found in a name, in the unit it is given in (None: the name does not tell)."""
+
+    size: float
+    unit: str | None
+    text: str
+
+
+def stem(path: Path) -> str:
+    """Return a file name without the suffixes of log files; ``b64_lr0.01`` keeps its ``.01``."""
+    name = path.name
+    while Path(name).suffix.lower() in _SUFFIXES and Path(name).stem:
+        name = Path(name).stem
+    return name
+
+
+def batch_in_name(path: Path) -> NamedBatch | None:
+    """Find a batch size in a file name, else in the names of the two folders above it.
+
+    A name that holds several different ones, as ``b1_0.9_b2_0.95`` does, says nothing.
+    """
+    for name in _names(path):
+        matches = [*_BATCH_FIRST.finditer(name), *_NUMBER_FIRST.finditer(name)]
+        found = {_named_batch(match) for match in matches}
+        sizes = {(batch.size, batch.unit) for batch in found}
+        if len({size for size, _ in sizes}) == 1 and found:
+            return max(found, key=lambda batch: (batch.unit is not None, batch.text))
+    return None
+
+
+def lr_in_name(path: Path) -> float | None:
+    """Find a learning rate such as ``lr3e-4`` in a file or folder name."""
+    return next((float(match[1]) for name in _names(path) if (match := _LR.search(name))), None)
+
+
+def seed_in_name(path: Path) -> int | None:
+    """Find a seed such as ``seed3`` in a file or folder name."""
+    return next(
+        (int(match[1]) for name in _names(path) if (match := _SEED.search(name)) and len(match[1]) < 19), None
+    )
+
+
+def run_name(path: Path, label: str = "") -> str:
+    """Name a run after its file, or after its folder where the file name is the same for all runs."""
+    own = stem(path)
+    folder = path.absolute().parent.name
+    name = folder if own.lower() in _GENERIC and folder else own
+    return f"{name}/{label}" if label else name
+
+
+def unique_names(names: Sequence[str], paths: Sequence[Path]) -> list[str]:
+    """Put folders in front of names that occur more than once, as many as it takes."""
+    unique = list(names)
+    folders = [list(path.absolute().parent.parts[1:]) for path in paths]
+    shared = Counter(zip(names, (path.absolute().parent for path in paths), strict=True))
+    for index, path in enumerate(paths):
+        parent = path.absolute().parent
+        if names[index] != parent.name:
+            continue
+        folders[index].pop()  # the name is the folder's already
+        if shared[names[index], parent] > 1:
+            unique[index] = f"{parent.name}/{stem(path)}"
+    while clashes := {name for name, count in Counter(unique).items() if count > 1}:
+        longer = False
+        for index, name in enumerate(unique):
+            if name in clashes and folders[index]:
+                unique[index] = f"{folders[index].pop()}/{name}"
+                longer = True
+        if not longer:
+            return [f"{name} #{index + 1}" if name in clashes else name for index, name in enumerate(unique)]
+    return unique
+
+
+def _names(path: Path) -> list[str]:
+    parents = path.absolute().parents
+    return [stem(path), *(parent.name for parent in list(parents)[:2])]
+
+
+def _named_batch(match: re.Match[str]) -> NamedBatch:
+    unit = match["unit"]
+    multiple = _MULTIPLES[(match["multiple"] or "").lower()]
+    text = match[0].lower()
+    if unit is None and "tokens" in text:
+        unit = "tokens"
+    elif unit is None and "sequences" in text:
+        unit = "sequences"
+    elif unit is not None:
+        unit = "tokens" if unit.lower().startswith("tok") else "sequences"
+    return NamedBatch(float(match["number"]) * multiple, unit, match[0])

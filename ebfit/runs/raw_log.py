@@ -1,0 +1,109 @@
+"""What every log format hands over: the rows of one run in file order, not yet judged."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ebfit.errors import BadInputError
+from ebfit.runs.facts import Facts
+
+# Numbers beyond this are what writers and parsers make of an overflow: not a measurement.
+MAX_NUMBER = 1e300
+
+
+class NotALogError(BadInputError):
+    """A file that reads well but is no training log; in a folder such files are passed over."""
+
+
+@dataclass(frozen=True)
+class RawLog:
+    """One run as its file has it.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+        A column per quantity, a row per record, in file order. A cell that the record does not have is null;
+        one that is there but holds no number is NaN or text.
+    locate : callable
+        Row index -> where that row stands in the file, in words ("line 12").
+    facts : Facts or None
+        What a config inside the log says about the run.
+    label : str
+        Which run this is, where one file holds several.
+    dropped : dict
+        Reason -> count of records that could not be made rows.
+    warnings : list of str
+        Plain sentences about the file.
+    """
+
+    table: Any
+    locate: Callable[[int], str]
+    facts: Facts | None = None
+    label: str = ""
+    dropped: dict[str, int] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+
+class LogFormat(Protocol):
+    """A module of this package that reads one log format."""
+
+    NAME: str
+
+    def sniff(self, head: bytes, path: Path) -> bool:
+        """Tell by the first bytes of a file (unpacked) whether it is of this format."""
+        ...
+
+    def read(self, path: Path) -> list[RawLog]:
+        """Read all runs that a file holds; BadInputError if it is damaged."""
+        ...
+
+
+class Cells(NamedTuple):
+    """A column as numbers: NaN where there is none; `empty` tells apart cells with nothing in them."""
+
+    values: NDArray[np.float64]
+    empty: NDArray[np.bool_]
+
+
+def numbers(column: Any) -> Cells:
+    """Read a column as numbers.
+
+    Parameters
+    ----------
+    column : pyarrow.ChunkedArray
+        Of any type; text is parsed, and what is no number becomes NaN.
+    """
+    kind = column.type
+    if pa.types.is_boolean(kind) or pa.types.is_null(kind):
+        return Cells(np.full(len(column), np.nan), np.ones(len(column), dtype=bool))
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        values = column.cast(pa.float64(), safe=False)
+    elif pa.types.is_string(kind) or pa.types.is_binary(kind):
+        values = pa.chunked_array([_parsed(column)])
+    else:
+        return Cells(np.full(len(column), np.nan), np.zeros(len(column), dtype=bool))
+    if column.null_count:
+        empty = pc.is_null(column).to_numpy()
+        values = pc.fill_null(values, float("nan"))
+    else:
+        empty = np.zeros(len(column), dtype=bool)
+    array = values.to_numpy()
+    if len(array) and not np.abs(array).max() < MAX_NUMBER:  # not <: true for NaN as well
+        with np.errstate(invalid="ignore"):
+            array = np.where(np.abs(array) < MAX_NUMBER, array, np.nan)
+    return Cells(array, empty)
+
+
+def _parsed(column: Any) -> Any:
+    import pandas as pd
+
+    texts = pd.Series(column.to_pylist(), dtype=object)
+    if pa.types.is_binary(column.type):
+        texts = texts.map(lambda cell: cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell)
+    return pa.array(pd.to_numeric(texts, errors="coerce").to_numpy(float), from_pandas=False)
