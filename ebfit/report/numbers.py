@@ -1,9 +1,10 @@
 """How numbers are written for people: 8.19K tokens, 4.12K [3.80K, 4.50K], <= 1.2K, not identified."""
 
+from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from math import ceil, isfinite, log10
 
-from ebfit.files import Estimate
+from ebfit.files import Estimate, Fit
 
 _SUFFIXES = ("", "K", "M", "B", "T")
 _BOUND_DIGITS = 2
@@ -37,6 +38,11 @@ def short(value: float, digits: int = 3, rounding: str = ROUND_HALF_EVEN) -> str
     power = max(exponent // 3, 0)
     decimals = max(digits - 1 - (exponent - 3 * power), 0)
     return f"{rounded.scaleb(-3 * power):.{decimals}f}{_SUFFIXES[power]}"
+
+
+def size(value: float) -> str:
+    """Write a batch size that somebody chose: small whole numbers as they are, others as `short` does."""
+    return f"{value:.0f}" if value < 1000.0 and value == round(value) else short(value)
 
 
 def interval_digits(value: float, low: float, high: float) -> int:
@@ -73,11 +79,16 @@ def estimate_text(estimate: Estimate | None) -> str:
     return " ".join(part for part in estimate_parts(estimate) if part)
 
 
-def loss_texts(losses: list[float]) -> list[str]:
+def loss_texts(losses: Sequence[float]) -> list[str]:
     """Write losses with five significant digits at most and equally many decimals."""
     shortest = [f"{loss:.5g}" for loss in losses]
     decimals = max((-_last_place(text) for text in shortest), default=0)
     return [f"{loss:.{max(decimals, 0)}f}" for loss in losses]
+
+
+def confidence_text(fit: Fit) -> str:
+    """Write the confidence level of a fit's intervals, such as ``95%``."""
+    return f"{100.0 * float(fit.settings.get('confidence', 0.95)):g}%"
 
 
 def _last_place(text: str) -> int:

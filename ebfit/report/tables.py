@@ -11,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ebfit.files import Estimate, Fit, TargetRecord
-from ebfit.report.numbers import estimate_parts, loss_texts, short
+from ebfit.report.numbers import confidence_text, estimate_parts, loss_texts, short
+from ebfit.report.order import targets_in_order
 
 _UNKNOWN = "-"
 _NARROW = 80  # columns of the terminal that the table must fit
@@ -45,19 +46,13 @@ def target_table(fit: Fit) -> RenderableType:
     """
     if not fit.targets:
         return Text("No target loss was fitted.")
-    groups = list(dict.fromkeys(target.group for target in fit.targets))
-    targets = sorted(fit.targets, key=lambda target: (groups.index(target.group), -target.loss))
+    targets = targets_in_order(fit)
     notes = _Notes(targets)
     return Group(
         *_tables(targets, _columns(targets, notes, confidence_text(fit))),
         Text(_legend(targets), "dim"),
         *notes.render(),
     )
-
-
-def confidence_text(fit: Fit) -> str:
-    """Write the confidence level of a fit's intervals, such as ``95%``."""
-    return f"{100.0 * float(fit.settings.get('confidence', 0.95)):g}%"
 
 
 def _legend(targets: list[TargetRecord]) -> str:
