@@ -184,13 +184,14 @@ class Fit(_Model):
 
 
 class Inspection(_Model):
-    """``ebfit inspect --json``: what was read, run by run."""
+    """``ebfit inspect --json``: what was read, run by run; a run in `problems` cannot be fitted as it is."""
 
     schema_: Literal["ebfit.inspect/1"] = Field("ebfit.inspect/1", alias="schema")
     ebfit_version: str
     inputs: list[Input]
     runs: list[RunRecord]
     warnings: list[str] = Field(default_factory=list)
+    problems: list[str] = Field(default_factory=list)
 
 
 def to_json(document: BaseModel) -> str:

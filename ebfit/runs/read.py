@@ -53,7 +53,7 @@ def read_runs(paths: Sequence[str | Path], options: ReadOptions | None = None) -
     reading = read_logs(paths, options)
     if len(reading.problems) > 1:
         raise BadInputError(
-            f"{reading.problems[0]} ({len(reading.problems) - 1} more logs cannot be used; `ebfit inspect` says why.)"
+            f"{reading.problems[0]} (And {len(reading.problems) - 1} more problems, which `ebfit inspect` lists.)"
         )
     if reading.problems:
         raise BadInputError(reading.problems[0])

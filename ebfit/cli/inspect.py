@@ -1,0 +1,68 @@
+"""``ebfit inspect``: what is read of logs, before anything is fitted to them."""
+
+from typing import Annotated
+
+import typer
+
+from ebfit.cli import options
+
+
+def inspect(
+    paths: options.Paths,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document (ebfit.inspect/1).")] = False,
+    manifest: options.ManifestFile = None,
+    columns: options.ColumnNames = None,
+    format_name: options.FormatName = None,
+    seq_len: options.SeqLen = None,
+    batch_tokens: options.BatchTokens = None,
+    warmup_steps: options.WarmupSteps = None,
+    stable_until: options.StableUntil = None,
+    allow_non_stable: options.AllowNonStable = False,
+    train_window: options.TrainWindow = None,
+    train_ema: options.TrainEma = None,
+) -> None:
+    """Show what is read of logs.
+
+    For every run: the batch size and where it is known from, rows read and dropped, the stable phase, the losses.
+    The exit status is 2 if `fit` would refuse any of the runs.
+    """
+    from ebfit import __version__
+    from ebfit.files import Input, Inspection, sha256, to_json
+    from ebfit.records import run_record
+    from ebfit.report.run_table import collapsed_warnings, print_lines, print_runs
+    from ebfit.runs import files_read, read_logs
+
+    reading_options = options.read_options(
+        manifest=manifest,
+        columns=columns,
+        format_name=format_name,
+        seq_len=seq_len,
+        batch_tokens=batch_tokens,
+        warmup_steps=warmup_steps,
+        stable_until=stable_until,
+        allow_non_stable=allow_non_stable,
+        train_window=train_window,
+        train_ema=train_ema,
+    )
+    reading = read_logs(paths, reading_options)
+    records = [run_record(run) for run in reading.runs]
+    warnings = collapsed_warnings(records)
+    if json:
+        inputs = [
+            Input(path=str(path), sha256=sha256(path)) for path in files_read(reading.runs, reading_options)
+        ]
+        document = Inspection(
+            schema="ebfit.inspect/1",
+            ebfit_version=__version__,
+            inputs=inputs,
+            runs=records,
+            warnings=warnings,
+            problems=reading.problems,
+        )
+        typer.echo(to_json(document), nl=False)
+    elif records:
+        print_runs(records)
+    print_lines("warning", warnings)
+    print_lines("cannot be used", reading.problems)
+    if reading.problems:
+        raise typer.Exit(2)
