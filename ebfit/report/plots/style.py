@@ -21,7 +21,7 @@ from matplotlib.transforms import Bbox
 from ebfit.files import Estimate, TargetRecord
 from ebfit.report.numbers import estimate_text, short
 
-# Okabe and Ito's colours, told apart with every common colour vision deficiency and on grey prints
+# Okabe and Ito's colours (the purple is Paul Tol's): told apart with every common colour vision deficiency
 BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#AA4499"
 INK, GREY, PALE = "#222222", "#9A9A9A", "#EFEFEF"
 BAND_ALPHA = 0.18
