@@ -1,0 +1,88 @@
+"""The runs in sample_runs: sound as data, and fitted to the numbers that were reviewed."""
+
+import copy
+import json
+from pathlib import Path
+
+import expected
+import pytest
+
+RUN_FOLDERS = sorted(path.parent for path in expected.SAMPLE_RUNS.glob("*/run.json"))
+
+
+def test_fit_gives_the_reviewed_numbers():
+    found = expected.differences(expected.read(), expected.compute())
+    assert not found, "\n".join(
+        [
+            "Results on sample_runs moved. If that is meant, run `make update-expected` and review its diff.",
+            *found,
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "factor"),
+    [
+        (("b_opt", "value"), 1.002),
+        (("b_min", "low"), 1.03),
+        (("b_opt", "high"), 0.97),
+        (("s_min",), 1.02),
+        (("e_min",), 0.998),
+    ],
+)
+def test_comparison_sees_a_number_that_moved(path, factor):
+    target = _a_target()
+    moved = copy.deepcopy(target)
+    place = moved if len(path) == 1 else moved[path[0]]
+    place[path[-1]] *= factor
+    assert [".".join(path) in line for line in expected.differences([target], [moved])] == [True]
+
+
+def test_comparison_sees_a_status_a_count_and_a_target_that_changed():
+    target = _a_target()
+    assert expected.differences([target], [copy.deepcopy(target)]) == []
+    changed = copy.deepcopy(target)
+    changed["b_min"] |= {"status": "upper_bound", "low": None}
+    changed["censored"] += 1
+    assert len(expected.differences([target], [changed])) == 3
+    assert expected.differences([target], []) == ["targets: expected [2.2], got []"]
+
+
+def _a_target():
+    estimate = {"value": 1000.0, "low": 900.0, "high": 1100.0, "status": "ok"}
+    return {
+        "loss": 2.2,
+        "law": "revised",
+        "reached": 9,
+        "censored": 1,
+        "b_min": dict(estimate),
+        "b_opt": dict(estimate),
+        "s_min": 120.0,
+        "e_min": 1e6,
+    }
+
+
+def test_there_are_ten_batch_sizes():
+    sizes = {_settings(folder)["batch_tokens"] for folder in RUN_FOLDERS}
+    assert sizes == {64 * 2**i for i in range(10)}
+
+
+@pytest.mark.parametrize("folder", RUN_FOLDERS, ids=lambda folder: folder.name)
+def test_a_log_agrees_with_the_settings_beside_it(folder: Path):
+    settings = _settings(folder)
+    records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    steps = [record["step"] for record in records]
+
+    assert settings["name"] == folder.name == f"b{settings['batch_tokens']}"
+    assert settings["batch_tokens"] % settings["seq_len"] == 0
+    assert steps == sorted(set(steps))
+    assert steps[0] == 1
+    for record in records:
+        assert record["batch_tokens"] == settings["batch_tokens"]
+        assert record["tokens"] == record["step"] * settings["batch_tokens"]
+        warmup = min(1, record["step"] / settings["warmup_steps"])
+        assert record["lr"] == pytest.approx(settings["lr"] * warmup)
+
+
+def _settings(folder: Path):
+    return json.loads((folder / "run.json").read_text())
