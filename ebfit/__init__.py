@@ -1,5 +1,56 @@
-"""ebfit: B_min and B_opt of a pre-training run, from the loss curves of small WSD runs (arXiv 2601.05034)."""
+"""ebfit: B_min and B_opt of a pre-training run, from the loss curves of small WSD runs (arXiv 2601.05034).
 
+    >>> import ebfit
+    >>> runs = ebfit.read_runs(["sample_runs"])
+    >>> result = ebfit.fit(runs, targets=[2.2, 2.1])
+    >>> result.targets[0].b_opt.status
+    'ok'
+
+Names are loaded when first used, so that `import ebfit` and `ebfit --help` cost nothing.
+"""
+
+from importlib import import_module
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
 __version__ = version("ebfit")
+
+if TYPE_CHECKING:
+    from ebfit.api import fit
+    from ebfit.errors import BadInputError, CannotAnswerError, EbfitError
+    from ebfit.files import Fit
+    from ebfit.points import PointsTable, read_points
+    from ebfit.runs import ReadOptions, Run, read_runs
+
+_HOME = {
+    "BadInputError": "ebfit.errors",
+    "CannotAnswerError": "ebfit.errors",
+    "EbfitError": "ebfit.errors",
+    "Fit": "ebfit.files",
+    "PointsTable": "ebfit.points",
+    "ReadOptions": "ebfit.runs",
+    "Run": "ebfit.runs",
+    "fit": "ebfit.api",
+    "read_points": "ebfit.points",
+    "read_runs": "ebfit.runs",
+}
+
+__all__ = [
+    "BadInputError",
+    "CannotAnswerError",
+    "EbfitError",
+    "Fit",
+    "PointsTable",
+    "ReadOptions",
+    "Run",
+    "__version__",
+    "fit",
+    "read_points",
+    "read_runs",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'ebfit' has no attribute {name!r}")

@@ -83,6 +83,16 @@ class PointRecord(_Model):
     seed: int | None = None
 
 
+class SecondOpinionRecord(_Model):
+    """What another law says of the same points, and the weight (0 to 1) it has in the intervals."""
+
+    law: str
+    weight: float
+    b_min: float
+    b_opt: float
+    rms_log_residual: float
+
+
 class TargetRecord(_Model):
     """The law fitted at one target loss."""
 
@@ -98,6 +108,7 @@ class TargetRecord(_Model):
     params: dict[str, float] = Field(default_factory=dict)
     rms_log_residual: float | None = None
     misfit_log_sd: float | None = None
+    second_opinion: SecondOpinionRecord | None = None
     warnings: list[str] = Field(default_factory=list)
     points: list[PointRecord] = Field(default_factory=list)
 
@@ -220,6 +231,20 @@ def check_writable(path: Path) -> None:
         raise BadInputError(f"{folder}: no such folder to write {path.name} into. Create it first.")
     if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
         raise BadInputError(f"{path}: not writable. Choose another path, or change its permissions.")
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder for output, with the folders above it.
+
+    Raises
+    ------
+    BadInputError
+        If a file stands in its place or it cannot be made.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInputError(f"{path}: cannot be made a folder ({error.strerror}). Choose another.") from None
 
 
 def write_text(path: Path, text: str) -> None:

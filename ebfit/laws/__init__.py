@@ -2,9 +2,12 @@
 
 from typing import cast
 
-from ebfit.laws import classic, revised
+from ebfit.laws import classic, power, revised
 from ebfit.laws.base import FloatArray, Law, ShapePrior
 
 LAWS: dict[str, Law] = {law.name: cast(Law, law) for law in (revised, classic)}
 
-__all__ = ["LAWS", "FloatArray", "Law", "ShapePrior", "classic", "revised"]
+# What the intervals of a law must also allow for: another law of the same numbers that may describe the data as well.
+SECOND_OPINIONS: dict[str, Law] = {"revised": cast(Law, power)}
+
+__all__ = ["LAWS", "SECOND_OPINIONS", "FloatArray", "Law", "ShapePrior", "classic", "power", "revised"]

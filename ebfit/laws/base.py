@@ -2,7 +2,7 @@
 
 Free parameters are unconstrained real numbers, so that a solver needs no bounds. Every function broadcasts:
 ``free`` has shape (..., p) and ``log_batch`` shape (..., n), which is how thousands of bootstrap refits run
-as one array computation. The first two free parameters of every law carry the units; the others are the shape.
+as one array computation. The first two free parameters of a law carry the units; the others are its shape.
 """
 
 from collections.abc import Mapping
@@ -47,6 +47,10 @@ class Law(Protocol):
 
     def starts(self, log_batch: FloatArray, observed_log_steps: FloatArray) -> FloatArray:
         """Return starting points for a fit of reached points, shape (k, p), the most sensible first."""
+        ...
+
+    def log_numbers(self, free: FloatArray) -> dict[str, FloatArray]:
+        """Return logs of the numbers that intervals are made for, shape (...), by name: b_opt, e_min, ..."""
         ...
 
     def params(self, free: FloatArray) -> dict[str, float]:

@@ -37,6 +37,11 @@ def starts(log_batch: FloatArray, observed_log_steps: FloatArray) -> FloatArray:
     return np.array([[fewest_steps + a, fewest_tokens + b] for a in shares for b in shares])
 
 
+def log_numbers(free: FloatArray) -> dict[str, FloatArray]:
+    """Return the natural logs of b_crit, e_min (tokens) and s_min (steps) for ``free`` (..., 2)."""
+    return {"b_crit": free[..., 1] - free[..., 0], "e_min": free[..., 1], "s_min": free[..., 0]}
+
+
 def params(free: FloatArray) -> dict[str, float]:
     """Return s_min (steps), e_min (tokens) and b_crit (tokens) for one ``free``, shape (2,)."""
     s_min, e_min = (float(np.exp(x)) for x in free)

@@ -23,19 +23,19 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, log_expit
 
 from ebfit.laws.base import FloatArray, ShapePrior
 
 name = "revised"
 free_names = ("log_s_opt", "log_b_opt", "logit_m", "logit_u", "logit_v", "logit_w")
 
-# A logit with a normal prior of this width is close to a uniform number on (0, 1): weak on purpose, it only
-# holds a shape that the data leave open. 1.8 is the standard deviation of the logistic distribution.
-_UNIFORM_LOGIT_SD = 1.8
+# Weak priors that hold a shape which the data leave open. The centre is where this law ends up when it is fitted to
+# noise-free three-term surfaces (DESIGN 3.4; beta 0.4 to 1.5, gamma 0.3 to 1): m = 0.4, u = 0.05, v = 0.79, w = 0.5
+# (`benchmarks/shape_prior.py` prints them). The widths are two or more times the spread found there: 1.8 is the
+# standard deviation of the logit of a uniform number on (0, 1).
 prior = ShapePrior(
-    centre=np.zeros(6),
-    sd=np.array([np.inf, np.inf, _UNIFORM_LOGIT_SD, _UNIFORM_LOGIT_SD, _UNIFORM_LOGIT_SD, _UNIFORM_LOGIT_SD]),
+    centre=np.array([0.0, 0.0, -0.4, -3.0, 1.3, 0.0]), sd=np.array([np.inf, np.inf, 1.8, 2.5, 1.8, 1.8])
 )
 
 
@@ -210,6 +210,18 @@ def starts(log_batch: FloatArray, observed_log_steps: FloatArray) -> FloatArray:
             free[0] = float(np.median(observed_log_steps - log_steps(free, log_batch)))
             found.append(free)
     return np.array(found)
+
+
+def log_numbers(free: FloatArray) -> dict[str, FloatArray]:
+    """Return the natural logs of b_min, b_opt, e_min (tokens), s_min, s_opt (steps) for ``free`` (..., 6)."""
+    log_s_opt, log_b_opt = free[..., 0], free[..., 1]
+    return {
+        "b_min": log_b_opt + log_expit(free[..., 2]),
+        "b_opt": log_b_opt,
+        "e_min": log_b_opt + log_s_opt,
+        "s_min": log_s_opt + log_expit(free[..., 4]) + log_expit(free[..., 5]),
+        "s_opt": log_s_opt,
+    }
 
 
 def params(free: FloatArray) -> dict[str, float]:

@@ -1,0 +1,309 @@
+"""The Python API: from runs or a points table to a `Fit`, the document that `ebfit fit` writes."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from ebfit import __version__, targets, trends
+from ebfit.crossings import SmoothCurve
+from ebfit.errors import BadInputError, CannotAnswerError
+from ebfit.files import (
+    CurveRecord,
+    Estimate,
+    Fit,
+    Input,
+    PointRecord,
+    RunRecord,
+    SecondOpinionRecord,
+    SkippedTarget,
+    TargetRecord,
+    Trends,
+    sha256,
+)
+from ebfit.fitting import Interval, TargetFit, fit_targets, why_not_fitted
+from ebfit.points import PointsTable
+from ebfit.records import run_record
+from ebfit.runs import LossKind, ReadOptions, Run, files_read
+from ebfit.samples import Sample, choose_loss, sample_from_curves, smooth_runs
+
+LawName = Literal["revised", "classic"]
+_CURVE_ROWS = 200  # kept per run for plots
+
+
+def fit(
+    source: Sequence[Run] | PointsTable,
+    *,
+    targets: Sequence[float] | Literal["auto"] = "auto",
+    n_targets: int = 8,
+    law: LawName = "revised",
+    loss: LossKind | None = None,
+    bootstrap: int = 1000,
+    confidence: float = 0.95,
+    seed: int = 0,
+    read_options: ReadOptions | None = None,
+) -> Fit:
+    """Fit a law per target loss and find B_min and B_opt with confidence intervals.
+
+    Parameters
+    ----------
+    source : sequence of Run or PointsTable
+        From `read_runs` or `read_points`.
+    targets : sequence of float or "auto"
+        Target losses in the units of the logs. Of a points table: those among its targets to fit.
+    n_targets : int
+        How many targets "auto" picks.
+    law : {"revised", "classic"}
+    loss : {"train", "val"}, optional
+        Which loss the targets are of; by default validation where every run has enough of it.
+    bootstrap : int
+        Refits per target behind the intervals.
+    confidence : float
+        Of the intervals.
+    seed : int
+        Of the bootstrap; the same seed gives the same result.
+    read_options : ReadOptions, optional
+        As given to `read_runs`, to be recorded.
+
+    Returns
+    -------
+    Fit
+
+    Raises
+    ------
+    BadInputError
+        If an argument is out of its range or the runs do not share a loss.
+    CannotAnswerError
+        If no target can be fitted: too few batch sizes, or no run reaches the targets.
+    """
+    _check_settings(law, n_targets, bootstrap, confidence, seed)
+    requested = None if isinstance(targets, str) else _checked_targets(targets)
+    settings: dict[str, Any] = {
+        "law": law,
+        "targets": "auto" if requested is None else requested,
+        "bootstrap": bootstrap,
+        "confidence": confidence,
+        "seed": seed,
+    }
+    warnings: list[str] = []
+    if isinstance(source, PointsTable):
+        samples, skipped = _points_samples(source, requested)
+        warnings += source.warnings
+        inputs = [Input(path=str(source.path), sha256=sha256(source.path))]
+        runs: list[RunRecord] = []
+    else:
+        sample, runs, reason, more = _runs_sample(source, requested, n_targets, loss)
+        samples, skipped = [sample], []
+        settings["loss"] = reason
+        warnings += more
+        inputs = [Input(path=str(path), sha256=sha256(path)) for path in files_read(source, read_options)]
+
+    records: list[TargetRecord] = []
+    first_trends = Trends()
+    for sample in samples:
+        fitted, passed_over = _fit_sample(sample, law, bootstrap, confidence, seed)
+        skipped += passed_over
+        records += [_target_record(sample, t, result) for t, result in fitted]
+        if law == "revised" and len(samples) == 1:
+            results = [result for _, result in fitted]
+            first_trends = Trends(
+                b_opt_vs_tokens=trends.power_law(results, "b_opt", confidence),
+                b_min_vs_tokens=trends.power_law(results, "b_min", confidence),
+            )
+    if not records:
+        raise CannotAnswerError(_nothing_fitted(samples, skipped, automatic=requested is None))
+    return Fit(
+        schema="ebfit.fit/1",
+        ebfit_version=__version__,
+        settings=settings,
+        inputs=inputs,
+        runs=runs,
+        targets=records,
+        skipped_targets=skipped,
+        trends=first_trends,
+        warnings=warnings,
+    )
+
+
+def _check_settings(law: str, n_targets: int, bootstrap: int, confidence: float, seed: int) -> None:
+    if law not in ("revised", "classic"):
+        raise BadInputError(f"law {law!r} is not known. Choose revised or classic.")
+    if n_targets < 1:
+        raise BadInputError(f"--n-targets must be 1 or more, not {n_targets}.")
+    if bootstrap < 100:
+        raise BadInputError(f"--bootstrap {bootstrap} is too few refits for an interval. Use 100 or more.")
+    if not 0.5 <= confidence < 1.0:
+        raise BadInputError(f"--confidence must lie in 0.5 <= C < 1, such as 0.95; {confidence:g} does not.")
+    if seed < 0:
+        raise BadInputError(f"--seed must not be negative, as {seed} is.")
+
+
+def _checked_targets(targets: Sequence[float]) -> list[float]:
+    bad = [target for target in targets if not np.isfinite(target)]
+    if bad or not len(targets):
+        raise BadInputError("targets must be finite numbers, such as 2.4,2.2, or auto.")
+    return sorted({float(target) for target in targets}, reverse=True)
+
+
+def _points_samples(
+    table: PointsTable, requested: Sequence[float] | None
+) -> tuple[list[Sample], list[SkippedTarget]]:
+    """Return the samples with the requested targets, and the requested targets that the table does not hold."""
+    if requested is None:
+        return table.samples, []
+    chosen = [sample.only(requested) for sample in table.samples]
+    held = {target for sample in chosen for target in sample.targets}
+    missing = [
+        SkippedTarget(loss=target, reason="the points table holds no such target")
+        for target in requested
+        if target not in held
+    ]
+    return [sample for sample in chosen if sample.targets], missing
+
+
+def _runs_sample(
+    runs: Sequence[Run], requested: Sequence[float] | None, n_targets: int, loss: LossKind | None
+) -> tuple[Sample, list[RunRecord], str, list[str]]:
+    if not runs:
+        raise BadInputError("no runs to fit.")
+    kind, reason = choose_loss(runs, loss)
+    curves = smooth_runs(runs, kind)
+    log_batch = np.log([run.batch_tokens for run in runs])
+    chosen = requested if requested is not None else targets.choose(curves, log_batch, n_targets)
+    records = []
+    for run, curve in zip(runs, curves, strict=True):
+        record = run_record(run)
+        record.curve = _curve_record(run, kind, curve)
+        records.append(record)
+    warnings = [
+        f"{run.name}: diverged after step {curve.diverged_after:.0f}; the rest of it is left out."
+        for run, curve in zip(runs, curves, strict=True)
+        if curve.diverged_after is not None
+    ]
+    rates = sorted({run.lr for run in runs if run.lr is not None})
+    if rates and rates[-1] > 1.01 * rates[0]:
+        warnings.append(
+            f"the runs have different learning rates ({rates[0]:g} to {rates[-1]:g}): the law holds for runs that "
+            "differ in batch size alone."
+        )
+    return sample_from_curves(runs, curves, chosen), records, reason, warnings
+
+
+def _curve_record(run: Run, kind: LossKind, smooth: SmoothCurve) -> CurveRecord:
+    """Thin a curve to rows spread evenly over log steps."""
+    curve = run.stable_curve(kind)
+    assert curve is not None, "the curve has been smoothed already"
+    places = np.linspace(np.log(curve.steps[0]), np.log(curve.steps[-1]), _CURVE_ROWS)
+    kept = np.unique(np.searchsorted(np.log(curve.steps), places).clip(0, len(curve.steps) - 1))
+    line = np.interp(np.log(curve.steps[kept]), smooth.log_steps, smooth.loss, right=np.nan)
+    return CurveRecord(
+        kind=kind,
+        column=curve.column,
+        lag_steps=curve.lag_steps,
+        steps=_six_digits(curve.steps[kept]),
+        loss=_six_digits(curve.loss[kept]),
+        smooth=[value if np.isfinite(value) else None for value in _six_digits(line)],
+    )
+
+
+def _six_digits(values: np.ndarray[Any, Any]) -> list[float]:
+    return [float(f"{value:.6g}") for value in values]
+
+
+def _fit_sample(
+    sample: Sample, law: str, bootstrap: int, confidence: float, seed: int
+) -> tuple[list[tuple[int, TargetFit]], list[SkippedTarget]]:
+    """Fit the targets that hold enough, and say why the others do not."""
+    reasons = [why_not_fitted(law, sample.observations, t) for t in range(len(sample.targets))]
+    skipped = []
+    for t, reason in enumerate(reasons):
+        early = sample.unusable.get(sample.targets[t], 0)
+        if reason is not None:
+            if early:
+                reason += f" ({early} runs were below it before their stable phase began)"
+            skipped.append(SkippedTarget(loss=sample.targets[t], group=sample.group, reason=reason))
+    able = [t for t, reason in enumerate(reasons) if reason is None]
+    if not able:
+        return [], skipped
+    fits = fit_targets(
+        law, sample.observations.take_targets(able), replicates=bootstrap, confidence=confidence, seed=seed
+    )
+    return list(zip(able, fits, strict=True)), skipped
+
+
+def _target_record(sample: Sample, t: int, result: TargetFit) -> TargetRecord:
+    warnings = list(result.warnings)
+    early = sample.unusable.get(sample.targets[t], 0)
+    if early:
+        runs = "1 run was" if early == 1 else f"{early} runs were"
+        warnings.append(f"{runs} below this loss before the stable phase began, and cannot count.")
+    second = result.second_opinion
+    return TargetRecord(
+        loss=sample.targets[t],
+        group=sample.group,
+        law=result.law,
+        **{name: _estimate(interval) for name, interval in result.numbers.items()},
+        s_min=result.s_min,
+        e_min=result.e_min,
+        s_opt=result.s_opt,
+        params=result.params,
+        rms_log_residual=result.rms_log_residual,
+        misfit_log_sd=result.misfit_log_sd,
+        second_opinion=None
+        if second is None
+        else SecondOpinionRecord(
+            law=second.law,
+            weight=second.weight,
+            b_min=second.b_min,
+            b_opt=second.b_opt,
+            rms_log_residual=second.rms_log_residual,
+        ),
+        warnings=warnings,
+        points=_point_records(sample, t),
+    )
+
+
+def _estimate(interval: Interval) -> Estimate:
+    return Estimate(value=interval.value, low=interval.low, high=interval.high, status=interval.status)
+
+
+def _point_records(sample: Sample, t: int) -> list[PointRecord]:
+    data = sample.observations
+    records = []
+    for r in np.flatnonzero(data.present[:, t]):
+        steps = float(np.exp(data.log_steps[r, t]))
+        batch_tokens = float(np.exp(data.log_batch[r]))
+        censored = bool(data.censored[r, t])
+        se = float(data.log_steps_se[r, t]) * steps
+        records.append(
+            PointRecord(
+                run=sample.run_names[r],
+                batch_tokens=batch_tokens,
+                steps=steps,
+                tokens=batch_tokens * steps,
+                steps_se=None if censored or se == 0.0 else se,
+                censored=censored,
+                seed=sample.seeds[r],
+            )
+        )
+    return sorted(records, key=lambda point: (point.batch_tokens, point.run, point.steps))
+
+
+def _nothing_fitted(samples: Sequence[Sample], skipped: Sequence[SkippedTarget], automatic: bool) -> str:
+    """Say why there is no result at all, in two sentences."""
+    sizes = sorted({float(size) for sample in samples for size in np.exp(sample.observations.log_batch)})
+    if len(sizes) < 3:
+        count = "only one batch size" if len(sizes) == 1 else f"only {len(sizes)} batch sizes"
+        return (
+            f"{count} ({', '.join(f'{size:,.0f}' for size in sizes)} tokens): a law over batch sizes cannot be fitted. "
+            "Add runs at other batch sizes, seven or more in all."
+        )
+    if automatic and not skipped:
+        return (
+            "no loss is reached by any run within its stable phase. Train longer, or look at `ebfit inspect`."
+        )
+    reasons = "; ".join(f"target {item.loss:g}: {item.reason}" for item in skipped[:3])
+    more = f"; and {len(skipped) - 3} more" if len(skipped) > 3 else ""
+    return (
+        f"no target could be fitted: {reasons}{more}. Choose targets that more runs reach, or --targets auto."
+    )

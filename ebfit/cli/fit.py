@@ -1,0 +1,136 @@
+"""``ebfit fit``: from logs, or a table of steps to target losses, to B_min and B_opt with intervals."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from ebfit.cli import options
+from ebfit.errors import BadInputError
+
+LossChoice = Literal["auto", "train", "val"]
+
+
+def fit(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="PATH", help="Logs: files, folders (searched) or quoted globs.", show_default=False
+        ),
+    ] = None,
+    points: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="In place of logs, a CSV of measured points: target_loss, batch_tokens (or batch_sequences and "
+            "seq_len), steps; optional steps_se, seed, censored, group.",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Write the result here, such as fit.json."),
+    ] = None,
+    targets: Annotated[
+        str, typer.Option(metavar="LOSS,...|auto", help="Target losses, such as 2.4,2.2, or auto.")
+    ] = "auto",
+    n_targets: Annotated[int, typer.Option(metavar="N", help="How many targets auto picks.")] = 8,
+    law: Annotated[
+        Literal["revised", "classic"], typer.Option(help="The law to fit per target.")
+    ] = "revised",
+    loss: Annotated[
+        LossChoice,
+        typer.Option(help="The loss that targets are of; auto: validation where it is dense enough."),
+    ] = "auto",
+    bootstrap: Annotated[
+        int, typer.Option(metavar="N", help="Refits per target behind the intervals.")
+    ] = 1000,
+    confidence: Annotated[float, typer.Option(metavar="C", help="Of the intervals.")] = 0.95,
+    seed: Annotated[int, typer.Option(metavar="N", help="Of the bootstrap: same seed, same result.")] = 0,
+    plots: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Draw the figures into this folder, made if need be.")
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document (ebfit.fit/1), no table.")
+    ] = False,
+    manifest: options.ManifestFile = None,
+    columns: options.ColumnNames = None,
+    format_name: options.FormatName = None,
+    seq_len: options.SeqLen = None,
+    batch_tokens: options.BatchTokens = None,
+    warmup_steps: options.WarmupSteps = None,
+    stable_until: options.StableUntil = None,
+    allow_non_stable: options.AllowNonStable = False,
+    train_window: options.TrainWindow = None,
+    train_ema: options.TrainEma = None,
+) -> None:
+    """Fit B_min and B_opt to loss curves, or to a table of steps to a target.
+
+    Reads the stable phase of every run, finds the steps at which it reaches each target loss, fits the law over
+    batch sizes, and prints B_min (below it the target is not reached) and B_opt (fewest tokens) with intervals.
+    """
+    if (points is None) == (not paths):
+        raise BadInputError("give either logs (PATH...) or --points FILE.")
+    target_losses = _parse_targets(targets)
+
+    from ebfit import api, files
+    from ebfit.points import PointsTable, read_points
+    from ebfit.report.fit_summary import print_fit
+    from ebfit.report.run_table import collapsed_warnings, print_lines
+    from ebfit.runs import Run, read_runs
+
+    if output is not None:
+        files.check_writable(output)
+    if plots is not None:
+        files.make_folder(plots)
+    reading_options = options.read_options(
+        manifest=manifest,
+        columns=columns,
+        format_name=format_name,
+        seq_len=seq_len,
+        batch_tokens=batch_tokens,
+        warmup_steps=warmup_steps,
+        stable_until=stable_until,
+        allow_non_stable=allow_non_stable,
+        train_window=train_window,
+        train_ema=train_ema,
+    )
+    source: list[Run] | PointsTable
+    source = read_points(points) if points is not None else read_runs(paths or [], reading_options)
+    result = api.fit(
+        source,
+        targets=target_losses,
+        n_targets=n_targets,
+        law=law,
+        loss=None if loss == "auto" else loss,
+        bootstrap=bootstrap,
+        confidence=confidence,
+        seed=seed,
+        read_options=reading_options,
+    )
+    written = []
+    if output is not None:
+        result.save(output)
+        written.append(output)
+    if plots is not None:
+        from ebfit.report.plots import write_plots
+
+        written += write_plots(result, plots)
+    if json:
+        typer.echo(files.to_json(result), nl=False)
+    else:
+        print_fit(result)
+        for path in written:
+            typer.echo(f"wrote {path}")
+        if output is None:
+            typer.echo("The result was not kept; -o fit.json would.")
+    print_lines("warning", collapsed_warnings(result.runs) + result.warnings)
+    print_lines("target skipped", [f"{item.loss:g}: {item.reason}." for item in result.skipped_targets])
+
+
+def _parse_targets(text: str) -> list[float] | Literal["auto"]:
+    if text.strip().lower() == "auto":
+        return "auto"
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise BadInputError(f"--targets {text}: give losses such as 2.4,2.2, or auto.") from None

@@ -1,0 +1,84 @@
+"""The bootstrap: move everything that has an error, refit, look where B_min and B_opt land.
+
+A replicate moves every crossing by its own error (correlated between the targets of a run), moves every point by
+the misfit of the law, and moves the centre of the shape prior by the prior's width; then it refits. The size of
+the errors is itself drawn, because a misfit that is known from a handful of degrees of freedom may be larger than
+it looks: that is what makes the intervals of a small sweep wide enough. Moving the prior with the data is what makes
+the replicates spread like the posterior: a fixed prior would hold an unidentified shape in place.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ebfit.fitting.batched import solve
+from ebfit.fitting.observations import Observations
+from ebfit.fitting.point import PointFit
+from ebfit.laws import FloatArray
+
+
+@dataclass(frozen=True)
+class Replicates:
+    """Refits of T targets, ``count`` each.
+
+    Attributes
+    ----------
+    free : ndarray, shape (T, count, p)
+    converged : ndarray of float, shape (T,)
+        Share of refits that converged.
+    """
+
+    free: FloatArray
+    converged: FloatArray
+
+
+def bootstrap(data: Observations, point: PointFit, count: int, seed: int) -> Replicates:
+    """Refit perturbed copies of every target.
+
+    Parameters
+    ----------
+    data : Observations
+        In a fixed order of runs: the random numbers go by position.
+    point : PointFit
+        The fits of ``data``; the refits start there.
+    count : int
+        Replicates per target.
+    seed : int
+        The same seed gives the same replicates.
+
+    Returns
+    -------
+    Replicates
+    """
+    rng = np.random.default_rng(seed)
+    targets, runs = len(point.free), len(data.log_batch)
+    free = np.empty((targets, count, point.free.shape[1]))
+    converged = np.empty(targets)
+    # One number per run and replicate for what is not the crossing's own error: a lucky seed is lucky at every target.
+    luck = rng.standard_normal((count, runs))
+    crossing = _correlated(rng, data.covariance, count)
+    for t in range(targets):
+        degrees = point.degrees_of_freedom[t]
+        scale = np.sqrt(degrees / rng.chisquare(degrees, size=count))[:, None]
+        moved = scale * (crossing[:, :, t] + point.misfit_sd[t] * luck)
+        prior = point.problems.law.prior
+        centre_noise = rng.standard_normal((count, len(prior.sd))) * np.where(
+            np.isfinite(prior.sd), prior.sd, 0.0
+        )
+        problems = point.problems.take(np.full(count, t))
+        problems = replace(
+            problems,
+            log_steps=problems.log_steps + moved,
+            sd=problems.sd * scale,
+            prior_centre=problems.prior_centre + centre_noise,
+        )
+        found = solve(problems, np.tile(point.free[t], (count, 1)))
+        free[t], converged[t] = found.free, found.converged.mean()
+    return Replicates(free, converged)
+
+
+def _correlated(rng: np.random.Generator, covariance: FloatArray, count: int) -> FloatArray:
+    """Draw normal errors of the given covariances (R, T, T); return shape (count, R, T)."""
+    values, vectors = np.linalg.eigh(covariance)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+    return np.einsum("rij,crj->cri", root, rng.standard_normal((count, *covariance.shape[:2])))

@@ -1,0 +1,100 @@
+"""From bootstrap replicates to an interval and a status in the sense of DESIGN 3.1: what the data bracket.
+
+B_opt is bracketed where batch sizes on both sides of it reached the target. B_min is bracketed from above by the
+smallest batch size that reached the target, and from below only where some batch size near it was run. A number that
+is not bracketed is not printed: the side that is known is given as a one-sided bound.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ebfit.laws import FloatArray
+
+Status = Literal["ok", "upper_bound", "lower_bound", "not_identified"]
+Side = Literal["below", "above"]
+
+_NEAR = 2.0  # a batch size within this factor of B_min counts as near it: the step of the usual sweep
+_OUTSIDE_SHARE = 0.1  # of the replicates beyond the batch sizes that reached the target: no longer bracketed
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A number and its confidence interval, natural units; None where the data do not tell."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    status: Status
+
+
+NOT_IDENTIFIED = Interval(None, None, None, "not_identified")
+
+
+def two_sided(log_value: float, log_draws: FloatArray, confidence: float) -> Interval:
+    """Return the percentile interval, stretched to hold the estimate itself.
+
+    Parameters
+    ----------
+    log_value : float
+        Natural log of the estimate.
+    log_draws : ndarray, shape (N,)
+        Natural logs of the replicates.
+    confidence : float
+        Such as 0.95.
+    """
+    tail = 0.5 * (1.0 - confidence)
+    low, high = np.quantile(log_draws, [tail, 1.0 - tail])
+    return Interval(
+        value=float(np.exp(log_value)),
+        low=float(np.exp(min(low, log_value))),
+        high=float(np.exp(max(high, log_value))),
+        status="ok",
+    )
+
+
+def open_sides_of_b_opt(
+    log_value: float, log_draws: FloatArray, reached: FloatArray, log_tokens: FloatArray, censored: FloatArray
+) -> set[Side]:
+    """Return the sides from which the data do not bracket B_opt.
+
+    A side is open where the estimate or many replicates lie beyond the batch sizes that reached the target, and
+    where the batch size with the fewest observed tokens is the last on that side: no rise was seen there.
+
+    Parameters
+    ----------
+    log_value : float
+    log_draws : ndarray, shape (N,)
+    reached : ndarray, shape (k,)
+        Distinct log batch sizes that reached the target, rising.
+    log_tokens : ndarray, shape (k,)
+        Mean log of the tokens each of them took.
+    censored : ndarray
+        Distinct log batch sizes with a run that ended above the target, rising. One below the smallest that
+        reached it is as good as a rise.
+    """
+    fewest = int(np.argmin(log_tokens))
+    rise_below = fewest > 0 or bool(np.any(censored < reached[0]))
+    rise_above = fewest < len(reached) - 1
+    sides: set[Side] = set()
+    if not rise_below or log_value < reached[0] or np.mean(log_draws < reached[0]) > _OUTSIDE_SHARE:
+        sides.add("below")
+    if not rise_above or log_value > reached[-1] or np.mean(log_draws > reached[-1]) > _OUTSIDE_SHARE:
+        sides.add("above")
+    return sides
+
+
+def b_min_is_near(log_value: float, reached: FloatArray, censored: FloatArray) -> bool:
+    """Whether some batch size that was run lies near enough to B_min to hold it from below.
+
+    Parameters
+    ----------
+    log_value : float
+    reached, censored : ndarray
+        Distinct log batch sizes that reached the target, and that ended above it, rising.
+    """
+    below = censored[censored <= reached[0]]
+    return bool(
+        reached[0] - log_value <= np.log(_NEAR) or (len(below) > 0 and log_value - below[-1] <= np.log(_NEAR))
+    )

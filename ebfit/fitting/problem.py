@@ -1,0 +1,93 @@
+"""The least-squares problem of one law at one target loss, many of them side by side.
+
+The residual of a point that reached the target is (log S(B) - log S_observed) / sd: the error of a point moves it
+along its ray E = B S, so it is counted once, in log S. A run that ended above the target says S > S_last; it
+enters as the square root of -2 log Phi((log S(B) - log S_last) / sd), the one-sided likelihood. The prior on the
+free parameters enters as residuals too, so that every solver minimises the same sum of squares.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr
+
+from ebfit.laws import FloatArray, Law
+
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Problems:
+    """K fits of one law, padded to the same number of points n.
+
+    Attributes
+    ----------
+    law : Law
+    log_batch, log_steps, sd : ndarray, shape (K, n)
+        Logs of tokens per step and of steps (of the last step where censored), and the standard deviation of
+        the latter.
+    censored, present : ndarray of bool, shape (K, n)
+        Which points are one-sided, and which are points at all.
+    prior_centre : ndarray, shape (K, p)
+        Where each problem's prior sits (a bootstrap moves it).
+    """
+
+    law: Law
+    log_batch: FloatArray
+    log_steps: FloatArray
+    sd: FloatArray
+    censored: BoolArray
+    present: BoolArray
+    prior_centre: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.log_batch)
+
+    def take(self, index: NDArray[np.intp] | slice) -> "Problems":
+        """Return some of the problems."""
+        return replace(
+            self,
+            log_batch=self.log_batch[index],
+            log_steps=self.log_steps[index],
+            sd=self.sd[index],
+            censored=self.censored[index],
+            present=self.present[index],
+            prior_centre=self.prior_centre[index],
+        )
+
+    def repeat(self, times: int) -> "Problems":
+        """Return every problem ``times`` times, copies next to each other."""
+        return self.take(np.repeat(np.arange(len(self)), times))
+
+    def residuals(self, free: FloatArray) -> FloatArray:
+        """Return the residuals, shape (K, n + p), for free parameters of shape (K, p)."""
+        log_s = self.law.log_steps(free, self.log_batch)
+        with np.errstate(invalid="ignore"):
+            z = (log_s - self.log_steps) / self.sd
+        points = np.where(self.censored, _one_sided(z)[0], z)
+        points = np.where(self.present, points, 0.0)
+        return np.concatenate([points, (free - self.prior_centre) / self.law.prior.sd], axis=-1)
+
+    def residuals_and_jacobian(self, free: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the residuals and their derivatives, shapes (K, n + p) and (K, n + p, p)."""
+        log_s, by_free = self.law.log_steps_jacobian(free, self.log_batch)
+        with np.errstate(invalid="ignore"):
+            z = (log_s - self.log_steps) / self.sd
+        one_sided, one_sided_slope = _one_sided(z)
+        points = np.where(self.present, np.where(self.censored, one_sided, z), 0.0)
+        slope = np.where(self.present, np.where(self.censored, one_sided_slope, 1.0), 0.0) / self.sd
+        p = free.shape[-1]
+        prior_part = np.broadcast_to(np.diag(1.0 / self.law.prior.sd), (len(free), p, p))
+        residuals = np.concatenate([points, (free - self.prior_centre) / self.law.prior.sd], axis=-1)
+        return residuals, np.concatenate([slope[..., None] * by_free, prior_part], axis=-2)
+
+
+def _one_sided(z: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return sqrt(-2 log Phi(z)) and its derivative; both zero where z is large or infinite."""
+    log_phi = log_ndtr(z)
+    value = np.sqrt(-2.0 * log_phi)
+    with np.errstate(all="ignore"):
+        density_ratio = np.exp(-0.5 * z * z - log_phi) / np.sqrt(2.0 * np.pi)
+        slope = np.where(value > 1e-150, -density_ratio / value, 0.0)
+    return value, slope

@@ -1,0 +1,142 @@
+"""A sample is what one fit is made of: the runs of one group, their targets and what they took to reach them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ebfit import crossings
+from ebfit.crossings import SmoothCurve
+from ebfit.errors import BadInputError
+from ebfit.fitting import Observations
+from ebfit.runs import LossKind, Run
+
+DENSE_ROWS = 15  # rows of validation loss in the stable phase from which crossings can be read
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The observations of one group.
+
+    Attributes
+    ----------
+    group : str or None
+        Name of the group, such as a model size.
+    targets : list of float
+        Target losses, falling, as the columns of ``observations``.
+    observations : Observations
+    run_names : list of str
+        As the rows of ``observations``.
+    seeds : list of int or None
+    unusable : dict
+        Target loss -> how many runs had passed it before their stable phase began.
+    """
+
+    group: str | None
+    targets: list[float]
+    observations: Observations
+    run_names: list[str]
+    seeds: list[int | None]
+    unusable: dict[float, int] = field(default_factory=dict)
+
+    def only(self, targets: Sequence[float]) -> "Sample":
+        """Return the part that is about some of the targets."""
+        index = [t for t, target in enumerate(self.targets) if target in targets]
+        present = np.asarray(self.observations.present[:, index].any(axis=1))
+        return Sample(
+            group=self.group,
+            targets=[self.targets[t] for t in index],
+            observations=self.observations.take_targets(index),
+            run_names=[name for name, kept in zip(self.run_names, present, strict=True) if kept],
+            seeds=[seed for seed, kept in zip(self.seeds, present, strict=True) if kept],
+            unusable={target: count for target, count in self.unusable.items() if target in targets},
+        )
+
+
+def choose_loss(runs: Sequence[Run], wanted: LossKind | None) -> tuple[LossKind, str]:
+    """Choose between validation and train loss, one for all runs, and say why.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+    wanted : {"train", "val"} or None
+        The user's choice, if any.
+
+    Returns
+    -------
+    kind : {"train", "val"}
+    reason : str
+
+    Raises
+    ------
+    BadInputError
+        If no loss is there for all runs.
+    """
+    rows = {kind: [_stable_rows(run, kind) for run in runs] for kind in ("train", "val")}
+    if wanted is not None:
+        _check_rows(runs, rows[wanted], wanted)
+        return wanted, f"{wanted} loss, as asked for"
+    if min(rows["val"]) >= DENSE_ROWS:
+        return "val", f"validation loss: every run has {DENSE_ROWS} rows of it or more in its stable phase"
+    if min(rows["train"]) >= crossings.MIN_ROWS:
+        if max(rows["val"]) == 0:
+            return "train", "train loss: there is no validation loss"
+        sparse = runs[int(np.argmin(rows["val"]))]
+        return "train", f"train loss: {sparse.name} has only {min(rows['val'])} rows of validation loss"
+    kind: LossKind = "val" if min(rows["val"]) > min(rows["train"]) else "train"
+    _check_rows(runs, rows[kind], kind)
+    return kind, f"{kind} loss: the only one that all runs have"
+
+
+def smooth_runs(runs: Sequence[Run], kind: LossKind) -> list[SmoothCurve]:
+    """Smooth the stable phase of every run."""
+    curves = []
+    for run in runs:
+        curve = run.stable_curve(kind)
+        assert curve is not None, "choose_loss has seen to it"
+        curves.append(crossings.smooth(curve.steps, curve.loss))
+    return curves
+
+
+def sample_from_curves(
+    runs: Sequence[Run], curves: Sequence[SmoothCurve], targets: Sequence[float]
+) -> Sample:
+    """Find where every run crosses every target.
+
+    Parameters
+    ----------
+    runs : sequence of Run, length R
+    curves : sequence of SmoothCurve, length R
+    targets : sequence of float, length T
+    """
+    targets = sorted(set(targets), reverse=True)
+    found = [crossings.find(curve, targets) for curve in curves]
+    outcomes = np.array([item.outcome for item in found])
+    return Sample(
+        group=None,
+        targets=list(targets),
+        observations=Observations(
+            log_batch=np.log([run.batch_tokens for run in runs]),
+            log_steps=np.array([item.log_steps for item in found]),
+            censored=outcomes == "censored",
+            covariance=np.array([item.covariance for item in found]),
+        ),
+        run_names=[run.name for run in runs],
+        seeds=[run.seed for run in runs],
+        unusable={target: int(np.sum(outcomes[:, t] == "before_start")) for t, target in enumerate(targets)},
+    )
+
+
+def _stable_rows(run: Run, kind: LossKind) -> int:
+    curve = run.stable_curve(kind)
+    return 0 if curve is None else len(curve.steps)
+
+
+def _check_rows(runs: Sequence[Run], rows: Sequence[int], kind: LossKind) -> None:
+    for run, count in zip(runs, rows, strict=True):
+        if count < crossings.MIN_ROWS:
+            raise BadInputError(
+                f"{run.path}: run {run.name} has {count} rows of {kind} loss in its stable phase "
+                f"(steps {run.stable_from} to {run.stable_to}); {crossings.MIN_ROWS} are needed. "
+                "Leave the run out, or choose the other loss with --loss."
+            )

@@ -1,0 +1,65 @@
+"""Which target losses to fit when the user does not say: those that enough batch sizes reach, well spread."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ebfit.crossings import FloatArray, SmoothCurve
+
+WANTED_SIZES = 7  # six free parameters and one to judge them by
+_CANDIDATES = 400
+
+
+def choose(curves: Sequence[SmoothCurve], log_batch: FloatArray, count: int) -> list[float]:
+    """Choose target losses.
+
+    Parameters
+    ----------
+    curves : sequence of SmoothCurve, length R
+    log_batch : ndarray, shape (R,)
+        Log batch size of each run; runs of one batch size count once.
+    count : int
+        How many targets are wanted.
+
+    Returns
+    -------
+    list of float
+        Falling losses, rounded where that changes nothing, that `WANTED_SIZES` batch sizes reach, or as many as
+        any loss has; evenly spaced in the log of the tokens it takes to reach them. Empty if no loss is reached.
+    """
+    highest = max(float(curve.loss[0]) for curve in curves)
+    lowest = min(float(curve.loss[-1]) for curve in curves)
+    losses = np.linspace(highest, lowest, _CANDIDATES + 2)[1:-1]
+    log_steps = np.array([_crossing_log_steps(curve, losses) for curve in curves])
+    sizes = _sizes_reached(log_steps, log_batch)
+    if sizes.max() == 0:
+        return []
+    enough = np.flatnonzero(sizes >= min(WANTED_SIZES, sizes.max()))
+    # How far in training a loss lies: the fewest tokens that any run took to it, the D that schedules go by.
+    tokens = np.nanmin(log_steps[:, enough] + log_batch[:, None], axis=0)
+    progress = np.maximum.accumulate(tokens)
+    wanted = np.linspace(progress[0], progress[-1], count + 2)[1:-1] if count > 1 else progress[-1:]
+    chosen = sorted({int(enough[np.argmin(np.abs(progress - w))]) for w in wanted})
+    spacing = (losses[chosen[0]] - losses[chosen[-1]]) / max(len(chosen) - 1, 1) or abs(losses[chosen[0]])
+    return sorted({_rounded(float(losses[i]), spacing) for i in chosen}, reverse=True)
+
+
+def _rounded(loss: float, spacing: float) -> float:
+    """Round to the shortest decimal that stays within a fifth of the spacing of targets."""
+    for decimals in range(12):
+        if abs(round(loss, decimals) - loss) <= 0.2 * spacing:
+            return round(loss, decimals)
+    return loss
+
+
+def _crossing_log_steps(curve: SmoothCurve, losses: FloatArray) -> FloatArray:
+    """Return the log steps at falling losses; NaN where the curve starts below or ends above."""
+    log_steps = np.interp(-losses, -curve.loss, curve.log_steps)
+    inside = (losses < curve.loss[0]) & (losses >= curve.loss[-1])
+    return np.where(inside, log_steps, np.nan)
+
+
+def _sizes_reached(log_steps: FloatArray, log_batch: FloatArray) -> FloatArray:
+    """Return how many distinct batch sizes reach each loss."""
+    reached = np.isfinite(log_steps)
+    return np.sum([reached[log_batch == size].any(axis=0) for size in np.unique(log_batch)], axis=0)
