@@ -21,8 +21,8 @@ from ebfit.runs.run import FloatArray
 _AGREE = 1e-3
 # A tokens column that was rounded so far tells the batch size only roughly.
 _ROUGH = 5e-3
-# The share of a run's steps on which odd increments of the tokens column are a glitch, not a batch-size change.
-_GLITCH = 0.01
+# Odd increments of a tokens column are glitches, not another batch size, if they are few. One wrong cell makes two.
+_GLITCH = 0.02
 
 
 @dataclass(frozen=True)
@@ -184,11 +184,12 @@ _CHANGED_BEFORE = (
 )
 
 
-def _check_constant(values: FloatArray, size: float, source: str) -> None:
-    if (np.abs(values / size - 1) > _AGREE).any():
+def _check_constant(sizes: FloatArray, usual: float, source: str) -> None:
+    if (np.abs(sizes / usual - 1) > _AGREE).any():
         raise BatchSizeChangesError(
-            f"the batch size changes in the stable phase, from {values[0]:g} to {values[-1]:g} ({source}), so the run "
-            "lies on no ray E = B S. Leave it out, or cut the change off with --warmup-steps or --stable-until."
+            f"the batch size changes in the stable phase, between {sizes.min():.6g} and {sizes.max():.6g} ({source}), "
+            "so the run lies on no ray E = B S. Leave it out, or cut the change off with --warmup-steps or "
+            "--stable-until."
         )
 
 
@@ -204,30 +205,29 @@ def _from_tokens(
     inside = (ordered.steps >= stable[0]) & (ordered.steps <= stable[1])
     if np.count_nonzero(inside) < 2:
         return None
-    at, counts = ordered.steps[inside], tokens[ordered.rows][inside]
+    at, counts = ordered.steps[inside], tokens[ordered.rows[inside]]
+    source = f"column '{columns.names['tokens']}' (tokens per step)"
+    overall = float((counts[-1] - counts[0]) / (at[-1] - at[0]))
+    off_line = float(np.abs(counts - counts[0] - overall * (at - at[0])).max())
+    if off_line < _AGREE * overall:
+        return _Claim(overall, source)
     gaps = np.diff(at)
     slopes = np.diff(counts) / gaps
-    source = f"column '{columns.names['tokens']}' (tokens per step)"
     middle = float(np.median(slopes))
     if middle > 0:
         odd = np.abs(slopes / middle - 1) > _AGREE
-        if gaps[odd].sum() <= _GLITCH * gaps.sum():
+        if np.count_nonzero(odd) <= max(2, _GLITCH * len(odd)) and not odd[-1]:
             return _Claim(middle, source)
     # The increments differ: the column is rounded, or the batch size changes.
-    overall = float((counts[-1] - counts[0]) / (at[-1] - at[0]))
     rounding = _rounding(counts)
-    if overall > 0 and np.abs(counts - counts[0] - overall * (at - at[0])).max() <= 1.1 * rounding:
+    if overall > 0 and off_line <= 1.1 * rounding:
         return _Claim(overall, source, max(_AGREE, rounding / (counts[-1] - counts[0])))
     if overall <= 0:
         warnings.append(
             f"the column '{columns.names['tokens']}' does not rise with the steps and was not used."
         )
         return None
-    share = max(1, len(slopes) // 10)
-    first, last = float(np.median(slopes[:share])), float(np.median(slopes[-share:]))
-    _check_constant(
-        np.array([first, *slopes[odd], last]) if middle > 0 else slopes, middle or overall, source
-    )
+    _check_constant(slopes[slopes > 0], middle if middle > 0 else overall, source)
     return None
 
 
@@ -286,7 +286,8 @@ def _offset_warning(
     last = rows[np.argmax(steps[rows])]
     expected = batch_tokens * steps[last]
     counted = float(tokens[last])
-    if abs(counted - expected) <= 0.01 * expected + batch_tokens + _rounding(tokens[rows]):
+    off = abs(counted - expected) - 0.01 * expected - batch_tokens
+    if off <= 0 or off <= _rounding(tokens[rows]):
         return []
     return [
         f"column '{columns.names['tokens']}' counts {counted:.4g} tokens at step {steps[last]:.0f}, where batch size "

@@ -53,6 +53,11 @@ def build_run(raw: RawLog, path: Path, format_name: str, row: Facts | None, opti
     BadInputError
         If it cannot be read: columns missing, steps that are none, hardly any loss.
     """
+    rows = raw.table.num_rows + sum(raw.dropped.values())
+    if raw.table.num_rows == 0:
+        raise BadInputError(
+            f"{path}: no usable row ({_reasons(Counter(raw.dropped)) or 'it has none'}). Correct it, or remove it."
+        )
     beside = facts_beside(path)
     written = [facts for facts in (row, beside, raw.facts) if facts is not None]
     try:
@@ -63,7 +68,7 @@ def build_run(raw: RawLog, path: Path, format_name: str, row: Facts | None, opti
         raise NotALogError(f"{path}: {error}") from None
     except BadInputError as error:
         raise BadInputError(f"{path}: {error}") from None
-    warnings = [*raw.warnings, *columns.warnings, *_dropped_warnings(path, dropped, raw.table.num_rows)]
+    warnings = [*raw.warnings, *columns.warnings, *_dropped_warnings(path, dropped, rows)]
     if late:
         warnings.append(
             f"{late} rows were out of order and were sorted; of a repeated step the last row was kept."
@@ -84,7 +89,7 @@ def build_run(raw: RawLog, path: Path, format_name: str, row: Facts | None, opti
         seq_len=seq_len,
         lr=phase.lr if phase.lr is not None else _first(written, "lr") or names.lr_in_name(path),
         seed=_seed(columns, written, path),
-        rows=raw.table.num_rows + sum(raw.dropped.values()),
+        rows=rows,
         dropped=dict(dropped),
         stable_from=phase.first_step,
         stable_to=phase.last_step,
@@ -105,10 +110,8 @@ def _steps(raw: RawLog, columns: Columns) -> tuple[FloatArray, Counter[str]]:
     cells = columns.cells["step"]
     steps = cells.values
     column = columns.names["step"]
-    with np.errstate(invalid="ignore"):
-        wrong = np.flatnonzero(
-            (steps < 0) | (steps != np.floor(steps)) & np.isfinite(steps) | (steps > _MAX_STEP)
-        )
+    sound = (steps == np.floor(steps)) & (steps >= 0) & (steps <= _MAX_STEP)
+    wrong = np.flatnonzero(~sound & ~np.isnan(steps)) if not sound.all() else np.array([], dtype=np.int64)
     if wrong.size:
         value = steps[wrong[0]]
         what = "negative" if value < 0 else "not a whole number" if value < _MAX_STEP else "too large"
@@ -121,9 +124,9 @@ def _steps(raw: RawLog, columns: Columns) -> tuple[FloatArray, Counter[str]]:
     if zero.any():
         dropped["step 0"] = int(np.count_nonzero(zero & _any_loss(columns, len(steps))))
         steps = np.where(zero, np.nan, steps)
-    unknown = np.isnan(steps) & ~zero & _any_loss(columns, len(steps))
+    unknown = ~sound & ~zero
     if unknown.any():
-        dropped["no step"] = int(np.count_nonzero(unknown))
+        dropped["no step"] = int(np.count_nonzero(unknown & _any_loss(columns, len(steps))))
     return steps, +dropped
 
 
@@ -185,8 +188,7 @@ def _curves(
 
 def _dropped_warnings(path: Path, dropped: Counter[str], rows: int) -> list[str]:
     counted = Counter({reason: count for reason, count in dropped.items() if reason != NO_LOSS})
-    total = rows - dropped[NO_LOSS] + sum(dropped[reason] for reason in ("truncated last line",))
-    share = sum(counted.values()) / max(total, 1)
+    share = sum(counted.values()) / max(rows - dropped[NO_LOSS], 1)
     if share > REFUSE_DROPPED:
         raise BadInputError(
             f"{path}: {share:.0%} of the rows with a loss cannot be used ({_reasons(counted)}), more than half. "

@@ -121,6 +121,12 @@ def pick_columns(table: Any, wanted: Mapping[str, str]) -> Columns:
     if "step" in columns.names and has_loss:
         return columns
     found = _listed(names)
+    for role in ("step",) if has_loss else ("loss", "val"):
+        for tier in _tiers(role, names)[:1]:
+            if role not in columns.names and numbers(table.column(tier[0])).empty.all():
+                raise BadInputError(
+                    f"the column '{names[tier[0]]}' is empty. Name another with --columns {role}=NAME."
+                )
     if "step" in columns.names:
         candidates = [names[index] for tier in _tiers("val", names) for index in tier]
         if candidates:

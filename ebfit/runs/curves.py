@@ -42,7 +42,7 @@ def in_step_order(steps: FloatArray, rows: NDArray[np.int64]) -> Ordered:
     rows : ndarray, shape (n,)
         The rows to order, rising.
     """
-    chosen = steps[rows]
+    chosen = steps if len(rows) == len(steps) else steps[rows]
     if len(chosen) < 2 or (chosen[1:] > chosen[:-1]).all():
         return Ordered(chosen, rows, 0)
     late = int(np.count_nonzero(chosen < np.maximum.accumulate(chosen)))
@@ -85,6 +85,8 @@ def curve_of(
         The loss is an exponential moving average over rows with this weight of the past.
     """
     loss = cells.values[ordered.rows]
+    if ema is None and window == 1:
+        return Curve(ordered.steps, loss, column)
     if ema is not None:
         moved = _ema_steps(ordered.steps, ema)
     elif window == "interval":

@@ -1,5 +1,6 @@
 """What every log format hands over: the rows of one run in file order, not yet judged."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,16 +95,22 @@ def numbers(column: Any) -> Cells:
     else:
         empty = np.zeros(len(column), dtype=bool)
     array = values.to_numpy()
-    if len(array) and not np.abs(array).max() < MAX_NUMBER:  # not <: true for NaN as well
+    if len(array) and not (array.max() < MAX_NUMBER and array.min() > -MAX_NUMBER):  # so that NaN counts, too
         with np.errstate(invalid="ignore"):
             array = np.where(np.abs(array) < MAX_NUMBER, array, np.nan)
     return Cells(array, empty)
 
 
 def _parsed(column: Any) -> Any:
-    import pandas as pd
+    # As bytes: text of another encoding than UTF-8 must not stop the reading.
+    cells = column.cast(pa.binary()).to_pylist()
+    return pa.array(
+        [None if cell is None else _to_float(cell) for cell in cells], pa.float64(), from_pandas=False
+    )
 
-    texts = pd.Series(column.to_pylist(), dtype=object)
-    if pa.types.is_binary(column.type):
-        texts = texts.map(lambda cell: cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell)
-    return pa.array(pd.to_numeric(texts, errors="coerce").to_numpy(float), from_pandas=False)
+
+def _to_float(cell: bytes) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        return math.nan

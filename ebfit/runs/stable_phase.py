@@ -21,6 +21,7 @@ TOLERANCE = 1e-4
 MIN_ROWS = 5
 # A shorter plateau, as a share of the steps after warmup, is not what the run was made for.
 MIN_SHARE = 0.1
+_ROWS_LOOKED_AT = 50_000
 # A stretch that stays near the plateau for longer than this share of it is no corner.
 _MAX_SHOULDER = 0.5
 # How many units of rounding count as near.
@@ -75,7 +76,8 @@ def find_plateau(steps: FloatArray, lr: FloatArray) -> Plateau | None:
         that no long stretch of a higher learning rate came before. None if there is no plateau.
     """
     known = np.isfinite(lr)
-    steps, lr = steps[known], lr[known]
+    if not known.all():
+        steps, lr = steps[known], lr[known]
     if len(lr) < MIN_ROWS or not lr.max() > 0:
         return None
     peak = float(lr.max())
@@ -107,14 +109,17 @@ def _flat_blocks(lr: FloatArray) -> list[tuple[int, int]]:
     Values that jitter about the edge of a bin would break a plateau apart, hence a second set of bins,
     shifted by half a bin.
     """
-    logs = np.log(np.maximum(lr, 1e-300)) / (2 * TOLERANCE)
+    # A long log is looked at in every so many rows: its plateau is long too, and its ends are found later.
+    every = max(1, len(lr) // _ROWS_LOOKED_AT)
+    logs = np.log(np.maximum(lr[::every], 1e-300)) / (2 * TOLERANCE)
     blocks: set[tuple[int, int]] = set()
     for shift in (0.0, 0.5):
         bins = np.floor(logs + shift)
         ends = np.flatnonzero(np.append(bins[1:] != bins[:-1], True))
         starts = np.append(0, ends[:-1] + 1)
         long_enough = ends - starts + 1 >= MIN_ROWS
-        blocks.update(zip(starts[long_enough].tolist(), ends[long_enough].tolist(), strict=True))
+        starts, ends = starts[long_enough] * every, ends[long_enough] * every
+        blocks.update(zip(starts.tolist(), ends.tolist(), strict=True))
     # Among hundreds of short blocks, as a slow decay makes, only the longest can be the stable phase.
     return sorted(blocks, key=lambda block: block[0] - block[1])[:50]
 
@@ -129,13 +134,9 @@ def _widened(lr: FloatArray, first: int, last: int, value: float) -> tuple[int, 
 
 def _has_corners(steps: FloatArray, lr: FloatArray, first: int, last: int, value: float) -> bool:
     """Tell whether the learning rate leaves the plateau at once, on its way down as on its way there."""
-    span = steps[last] - steps[first]
-    after, after_steps = lr[last:], steps[last:] - steps[last]
-    before, before_steps = lr[: first + 1][::-1], steps[first] - steps[: first + 1][::-1]
-    shoulder = _shoulder(after, after_steps, value)
-    if len(before) > 1 and before[1] > value:
-        shoulder = max(shoulder, _shoulder(before, before_steps, value))
-    return bool(shoulder <= _MAX_SHOULDER * span)
+    after = _shoulder(lr[last:], steps[last:] - steps[last], value)
+    before = _shoulder(lr[first::-1], steps[first] - steps[first::-1], value)
+    return bool(max(after, before) <= _MAX_SHOULDER * (steps[last] - steps[first]))
 
 
 def _shoulder(lr: FloatArray, distance: FloatArray, value: float) -> float:
@@ -239,14 +240,15 @@ def choose_stable_phase(
     if lr is not None and plateau is not None:
         first, last = plateau.first_step, plateau.last_step
         source = f"constant lr {plateau.lr:.4g}"
-        if plateau.reaches_end and last_step - last <= _largest_gap(steps, lr):
+        if plateau.reaches_end and last < last_step <= last + _largest_gap(steps, lr):
             last = last_step  # the last row is a validation row, which does not log its learning rate
         if plateau.lr < (1 - 1e-3) * plateau.peak:
             warnings.append(
                 f"the learning rate is constant at {plateau.lr:.4g}, below its highest value {plateau.peak:.4g}; "
                 "--warmup-steps and --stable-until decide otherwise."
             )
-        warnings += _contradictions(written, first, last, _largest_gap(steps, lr))
+        if written is not None:
+            warnings += _contradictions(written, first, last, _largest_gap(steps, lr))
     elif lr is not None and not (given.warmup_steps is not None and given.until is not None):
         if not allow_non_stable:
             raise BadInputError(NEVER_CONSTANT)
@@ -291,9 +293,7 @@ def _largest_gap(steps: FloatArray, lr: FloatArray) -> float:
     return float(np.diff(known).max(initial=0.0))
 
 
-def _contradictions(written: Known | None, first: int, last: int, gap: float) -> list[str]:
-    if written is None:
-        return []
+def _contradictions(written: Known, first: int, last: int, gap: float) -> list[str]:
     warnings = []
     if written.warmup_steps is not None and first + gap < written.warmup_steps:
         warnings.append(

@@ -1,42 +1,32 @@
 """The bytes of a log file: unpacked, within reason, and errors as sentences."""
 
 import gzip
+import io
 import stat
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, cast
 
 from ebfit.errors import BadInputError
 
-HEAD_BYTES = 256 * 2**10
+HEAD_BYTES = 64 * 2**10
 MAX_LOG_BYTES = 8 * 2**30
 MAX_UNPACKED_BYTES = 2 * 2**30
 _GZIP_MAGIC = b"\x1f\x8b"
-_CHUNK = 16 * 2**20
+_CONTROL = bytes(byte for byte in range(32) if byte not in b"\t\n\r\f\x1b")
 
 
-def read_head(path: Path) -> bytes:
-    """Return the first bytes of a file, unpacked.
-
-    Raises
-    ------
-    BadInputError
-        If it is no regular file, cannot be read, or is a broken gzip file.
-    """
-    return _read(path, HEAD_BYTES)
-
-
-def read_bytes(path: Path) -> bytes:
-    """Return all bytes of a file, unpacked.
+@contextmanager
+def open_log(path: Path) -> Iterator[IO[bytes]]:
+    """Open a log to read its bytes, unpacked.
 
     Raises
     ------
     BadInputError
-        As `read_head`, and if there are more of them than any training log has.
+        If it is no regular file, cannot be read, is a broken gzip file, or holds more than any log does.
     """
-    return _read(path, None)
-
-
-def _read(path: Path, limit: int | None) -> bytes:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
@@ -47,10 +37,11 @@ def _read(path: Path, limit: int | None) -> bytes:
         with path.open("rb") as file:
             packed = file.read(2) == _GZIP_MAGIC
             file.seek(0)
-            if not packed:
-                return file.read() if limit is None else file.read(limit)
-            with gzip.open(file) as unpacked:
-                return _unpack(path, unpacked, limit)
+            if packed:
+                with gzip.open(file) as unpacked:
+                    yield cast(IO[bytes], _Limited(path, unpacked))
+            else:
+                yield file
     except EOFError:
         raise BadInputError(
             f"{path}: the gzip file ends too early. Copy it again, or unpack what is left."
@@ -61,16 +52,30 @@ def _read(path: Path, limit: int | None) -> bytes:
         raise BadInputError(f"{path}: cannot be read ({error.strerror}).") from None
 
 
-def _unpack(path: Path, file: gzip.GzipFile, limit: int | None) -> bytes:
-    if limit is not None:
-        return file.read(limit)
-    chunks, size = [], 0
-    while chunk := file.read(_CHUNK):
-        chunks.append(chunk)
-        size += len(chunk)
-        if size > MAX_UNPACKED_BYTES:
-            raise BadInputError(f"{path}: unpacks to more than 2 GiB. Unpack it yourself if it is a log.")
-    return b"".join(chunks)
+def read_head(path: Path) -> bytes:
+    """Return the first bytes of a file; BadInputError as `open_log`."""
+    with open_log(path) as file:
+        return file.read(HEAD_BYTES)
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return all bytes of a file; BadInputError as `open_log`."""
+    with open_log(path) as file:
+        return file.read()
+
+
+def last_line(path: Path) -> bytes:
+    """Return what stands after the last newline: nothing, unless the writer was stopped in mid-line."""
+    with open_log(path) as file:
+        if not isinstance(file, _Limited):
+            size = file.seek(0, io.SEEK_END)
+            file.seek(max(0, size - HEAD_BYTES))
+            tail = file.read()
+            if b"\n" in tail or size <= HEAD_BYTES:
+                return tail[tail.rfind(b"\n") + 1 :]
+            file.seek(0)
+        data = file.read()
+        return data[data.rfind(b"\n") + 1 :]
 
 
 def as_text(head: bytes) -> str | None:
@@ -81,5 +86,26 @@ def as_text(head: bytes) -> str | None:
     if b"\0" in head:
         return None
     text = head.decode("utf-8-sig", errors="replace")
-    strange = sum(1 for char in text if char == "�" or (char < " " and char not in "\t\n\r\f\x1b"))
+    strange = text.count("\ufffd") + len(head) - len(head.translate(None, _CONTROL))
     return None if strange > 1 + len(text) // 50 else text
+
+
+class _Limited(io.RawIOBase):
+    """An unpacked file that refuses to grow without end, as a decompression bomb does."""
+
+    def __init__(self, path: Path, file: gzip.GzipFile) -> None:
+        self._path = path
+        self._file = file
+        self._left = MAX_UNPACKED_BYTES
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._file.read(min(size, self._left + 1) if size >= 0 else self._left + 1)
+        self._left -= len(data)
+        if self._left < 0:
+            raise BadInputError(
+                f"{self._path}: unpacks to more than 2 GiB. Unpack it yourself if it is a log."
+            )
+        return data

@@ -4,15 +4,17 @@ Comment lines begin with ``#``; a header that is itself commented out (``# step 
 """
 
 import csv
+import io
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 
 from ebfit.errors import BadInputError
-from ebfit.runs.formats.bytes_of import HEAD_BYTES, as_text, read_bytes
+from ebfit.runs.formats.bytes_of import as_text, last_line, open_log, read_bytes, read_head
 from ebfit.runs.raw_log import RawLog
 
 NAME = "csv"
@@ -24,7 +26,6 @@ _EMPTY_CELLS = ["", "null", "NULL", "Null", "None", "none", "NA", "N/A", "n/a", 
 class _Header:
     names: list[str]
     delimiter: str
-    end: int  # byte offset of the line after the header
     line: int  # its line number, from 1
 
 
@@ -41,13 +42,11 @@ def read(path: Path) -> list[RawLog]:
     BadInputError
         If there is no header, or the rows cannot be split into cells.
     """
-    data = read_bytes(path)
-    header = _find_header(data[:HEAD_BYTES])
+    header = _find_header(read_head(path))
     if header is None:
         raise BadInputError(
             f"{path}: no header line with column names, separated by commas, semicolons or tabs."
         )
-    body = memoryview(data)[header.end :]
     ragged: list[str] = []
 
     def skip(row: Any) -> str:
@@ -56,36 +55,51 @@ def read(path: Path) -> list[RawLog]:
         return "skip"
 
     try:
-        table = pyarrow.csv.read_csv(
-            pa.BufferReader(pa.py_buffer(body)),
-            pyarrow.csv.ReadOptions(column_names=header.names),
-            pyarrow.csv.ParseOptions(delimiter=header.delimiter, invalid_row_handler=skip),
-            pyarrow.csv.ConvertOptions(null_values=_EMPTY_CELLS, strings_can_be_null=True, check_utf8=False),
-        )
+        with open_log(path) as file:
+            table = pyarrow.csv.read_csv(
+                _Utf8(file),
+                pyarrow.csv.ReadOptions(column_names=header.names, skip_rows=header.line),
+                pyarrow.csv.ParseOptions(delimiter=header.delimiter, invalid_row_handler=skip),
+                pyarrow.csv.ConvertOptions(null_values=_EMPTY_CELLS, strings_can_be_null=True),
+            )
     except pa.ArrowInvalid as error:
-        if not body.tobytes().strip():
+        if "Empty CSV file" in str(error) or "Could not skip" in str(error):
             raise BadInputError(
                 f"{path}: a header and no rows. Delete it if the run never started."
             ) from None
-        raise BadInputError(f"{path}: cannot be read as CSV ({_short(error)}).") from None
-    if table.num_rows == 0 and not ragged:
-        raise BadInputError(f"{path}: a header and no rows. Delete it if the run never started.")
-    dropped = _count_dropped(data, header, table.num_rows, ragged)
+        raise BadInputError(f"{path}: cannot be read as CSV ({str(error).splitlines()[0][:120]}).") from None
 
     def locate(row: int) -> str:
-        return f"line {_line_of_row(data, header, row)}"
+        return f"line {_line_of_row(read_bytes(path), header, row)}"
 
-    return [RawLog(table, locate, dropped=dropped)]
+    return [RawLog(table, locate, dropped=_count_dropped(path, table, ragged))]
+
+
+class _Utf8(io.RawIOBase):
+    """A file in which bytes of other encodings, in a run's name perhaps, become question marks."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        piece = self._file.read(size)
+        if piece.isascii():
+            return piece
+        try:
+            piece.decode()
+        except UnicodeDecodeError:
+            piece = piece.decode("utf-8", "replace").encode("ascii", "replace")  # never longer than it was
+        return piece
 
 
 def _find_header(head: bytes) -> _Header | None:
-    text = as_text(head)
-    if text is None:
+    if as_text(head) is None:
         return None
-    end = 0
-    for number, line in enumerate(head.splitlines(keepends=True), start=1):
-        end += len(line)
-        shown = line.decode("utf-8-sig", errors="replace").strip("\r\n")
+    for number, line in enumerate(head.splitlines(), start=1):
+        shown = line.decode("utf-8-sig", errors="replace")
         if not shown.strip() or shown.lstrip().startswith("#"):
             continue
         delimiter = max(",;\t", key=shown.count)
@@ -96,32 +110,33 @@ def _find_header(head: bytes) -> _Header | None:
         looks_like_json = shown.lstrip()[:1] in "{["
         if len(names) < 2 or looks_like_json or any(_is_number(name) for name in names):
             return None
-        return _Header(names, delimiter, end, number)
+        return _Header(names, delimiter, number)
     return None
 
 
-def _count_dropped(data: bytes, header: _Header, rows: int, ragged: list[str]) -> dict[str, int]:
+def _count_dropped(path: Path, table: Any, ragged: list[str]) -> dict[str, int]:
     dropped: dict[str, int] = {}
-    last = data[data.rfind(b"\n", 0, len(data) - 1) + 1 :].decode("utf-8", "replace").strip()
-    if ragged and not data.endswith(b"\n") and last in (text.strip() for text in ragged[-1:]):
-        ragged.pop()
-        dropped["truncated last line"] = 1
+    if ragged:
+        cut = last_line(path).decode("utf-8", "replace").strip()
+        if cut in (text.strip() for text in ragged):
+            ragged.remove(next(text for text in ragged if text.strip() == cut))
+            dropped["truncated last line"] = 1
     if ragged:
         dropped["wrong number of cells"] = len(ragged)
-    if data.find(b'"', header.end) >= 0:
-        # A quote that is never closed makes one cell of many lines, which would vanish without a trace.
-        lines = sum(
-            1 for line in data[header.end :].splitlines() if line.strip() and not line.startswith(b"#")
-        )
-        inside = lines - rows - sum(dropped.values())
-        if inside > 0:
-            dropped["line inside a quoted cell"] = inside
+    # A quote that is never closed makes one cell of many lines, which would vanish without a trace.
+    inside = sum(
+        pc.sum(pc.count_substring(column, "\n")).as_py() or 0
+        for column in table.columns
+        if pa.types.is_string(column.type) or pa.types.is_binary(column.type)
+    )
+    if inside:
+        dropped["line inside a quoted cell"] = inside
     return dropped
 
 
 def _line_of_row(data: bytes, header: _Header, row: int) -> int:
     """Count lines again, now that a message needs one: slow, but only on the way out."""
-    lines = data[header.end :].splitlines()
+    lines = data.splitlines()[header.line :]
     cells = [
         next(csv.reader([line.decode("utf-8", "replace")], delimiter=header.delimiter), []) for line in lines
     ]
@@ -135,7 +150,3 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _short(error: Exception) -> str:
-    return str(error).splitlines()[0][:120]

@@ -1,24 +1,24 @@
 """JSON lines: one object per line. Nested objects are flattened, ``{"train": {"loss": 2}}`` to ``train/loss``."""
 
+import io
 import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.json
 
 from ebfit.errors import BadInputError
-from ebfit.runs.formats.bytes_of import as_text, read_bytes
+from ebfit.runs.formats.bytes_of import as_text, last_line, open_log, read_bytes
 from ebfit.runs.raw_log import RawLog
 
 NAME = "jsonl"
 _BLOCK = 4 * 2**20
 _MAX_LINE = 64 * 2**20
-# The parser is recursive: an object nested some thousand deep would overrun its stack.
-_MAX_OPENINGS_PER_LINE = 500
+_MAX_OPENINGS = 1000
 _MAX_DEPTH = 50
 _BOM = b"\xef\xbb\xbf"
 _NOT_NUMBERS = ("NaN", "nan", "Infinity", "-Infinity", "inf", "-inf")
@@ -51,60 +51,74 @@ def read(path: Path) -> list[RawLog]:
     BadInputError
         If not one line holds a JSON object.
     """
-    data = read_bytes(path)
-    whole, dropped = _without_cut_line(data)
-    table = _parse_fast(whole)
-    if table is not None:
-        rows = None
-    else:
-        table, rows, bad = _parse_line_by_line(whole)
-        if bad:
-            dropped["not a JSON object"] = bad
+    dropped: dict[str, int] = {}
+    cut = last_line(path)
+    if cut.strip() and _record(cut) is None:
+        dropped["truncated last line"] = 1  # a killed run leaves it half written
+    with open_log(path) as file:
+        table = None if dropped else _parse_fast(file)
+    lines = None
+    if table is None:
+        data = read_bytes(path)
+        data = data[: len(data) - len(cut)] if dropped else data
+        table = _parse_fast(io.BytesIO(data)) or _parse_fast(io.BytesIO(_with_bare_nan(data)))
+        if table is None:
+            table, lines, bad = _parse_line_by_line(data)
+            if bad:
+                dropped["not a JSON object"] = bad
     if table.num_rows == 0:
         raise BadInputError(
             f"{path}: no line of it is a whole JSON object. Delete it if the run never started."
         )
 
     def locate(row: int) -> str:
-        return f"line {rows[row] if rows is not None else _line_of_row(whole, row)}"
+        return f"line {lines[row] if lines is not None else _line_of_row(read_bytes(path), row)}"
 
     return [RawLog(table, locate, dropped=dropped)]
 
 
-def _without_cut_line(data: bytes) -> tuple[bytes, dict[str, int]]:
-    """Cut off a last line that a killed run left half written."""
-    data = data.removeprefix(_BOM)
-    start = data.rstrip().rfind(b"\n") + 1
-    last = data[start:]
-    if data.endswith(b"\n") or not last.strip() or _record(last) is not None:
-        return data, {}
-    return data[:start], {"truncated last line": 1}
-
-
-def _parse_fast(data: bytes) -> Any | None:
+def _parse_fast(file: IO[bytes]) -> Any | None:
     """Parse with pyarrow; None where that is not possible."""
-    if _openings_per_line(data) > _MAX_OPENINGS_PER_LINE:
-        return None
     options = pyarrow.json.ReadOptions(block_size=_BLOCK)
-    for bare_nan in (False, True):
-        source = _with_bare_nan(data) if bare_nan else data
-        try:
-            return _flattened(pyarrow.json.read_json(pa.BufferReader(source), options))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError):
-            continue
-    return None
+    try:
+        return _flattened(pyarrow.json.read_json(_NotTooDeep(file), options))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError, _TooDeepError):
+        return None
 
 
-def _openings_per_line(data: bytes) -> int:
-    """Bound the nesting of any line from above, cheaply: by the brackets that open on it."""
-    lines = data.count(b"\n") + 1
-    openings = data.count(b"{") + data.count(b"[")
-    if openings <= lines + _MAX_OPENINGS_PER_LINE and openings < 2 * lines:
-        return openings - lines + 1
-    array = np.frombuffer(data, dtype=np.uint8)
-    ends = np.flatnonzero(array == ord("\n"))
-    opened = np.flatnonzero((array == ord("{")) | (array == ord("[")))
-    return int(np.bincount(np.searchsorted(ends, opened)).max(initial=0))
+class _TooDeepError(Exception):
+    """A line may be nested deeper than pyarrow's parser, which is recursive, can stand."""
+
+
+class _NotTooDeep(io.RawIOBase):
+    """A file that stops before it hands out a line on which too many brackets open."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._carried = 0  # brackets opened on a line that an earlier piece began
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        piece = self._file.read(size)
+        start = 0
+        while start < len(piece):
+            # A line of so few bytes cannot open too many; the search from the right takes many lines at once.
+            end = piece.rfind(b"\n", start, start + _MAX_OPENINGS)
+            if end < 0:
+                end = piece.find(b"\n", start)
+                self._count(piece[start : end if end >= 0 else len(piece)])
+            if end < 0:
+                break
+            self._carried = 0
+            start = end + 1
+        return piece
+
+    def _count(self, line: bytes) -> None:
+        self._carried += line.count(b"{") + line.count(b"[")
+        if self._carried > _MAX_OPENINGS:
+            raise _TooDeepError
 
 
 def _with_bare_nan(data: bytes) -> bytes:
