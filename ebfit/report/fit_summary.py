@@ -31,5 +31,6 @@ def _trend_sentence(name: str, trend: Trend) -> Text:
     if trend.exponent_low is not None and trend.exponent_high is not None:
         interval = f" [{trend.exponent_low:.2f}, {trend.exponent_high:.2f}]"
     return Text(
-        f"{name} grows as D^{trend.exponent:.2f}{interval} from D = {short(trend.d_low)} to {short(trend.d_high)} tokens"
+        f"{name} grows as D^{trend.exponent:.2f}{interval} from D = {short(trend.d_low)} to "
+        f"{short(trend.d_high)} tokens"
     )
