@@ -224,7 +224,7 @@ def test_a_name_that_the_font_cannot_show_is_no_warning(tmp_path):
 
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path):
     (tmp_path / "plots").write_text("mine")
-    with pytest.raises(BadInputError, match="plots: no folder for plots"):
+    with pytest.raises(BadInputError, match="plots: cannot be made a folder"):
         write_plots(FITS["one target"], tmp_path / "plots")
     assert (tmp_path / "plots").read_text() == "mine"
 
@@ -242,14 +242,25 @@ def test_panels_share_their_axes_only_where_that_leaves_none_empty():
     assert len({axes.get_ylim() for axes in panels(FITS["targets far apart"])}) == 5
 
 
-def test_panels_with_different_batch_sizes_keep_their_own_axes_and_labels():
-    fewer = target(2.0)
-    fewer.points = fewer.points[:-1]
+def labels(axes: Axes) -> list[str]:
+    return [text.get_text() for text in axes.texts]
+
+
+def test_panels_with_other_batch_sizes_have_their_own_axes_and_labels():
+    others = [target(2.2 - factor, batches=[factor * batch for batch in BATCHES]) for factor in (1.1, 1.3)]
+    drawn = panels(fit_of(target(2.2), *others))
+    assert len({axes.get_xlim() for axes in drawn}) == 3
+    assert all(axes.get_yticklabels()[0].get_visible() for axes in drawn)
+    for axes, largest in zip(drawn, ("65.5K", "72.1K", "85.2K"), strict=True):
+        assert largest in labels(axes)
+
+
+def test_a_target_that_lacks_some_batch_sizes_still_shares_the_axes_and_shows_all_rays():
+    fewer = target(2.0, batches=BATCHES[:-2])
     first, second = panels(fit_of(target(2.2), fewer))
-    assert first.get_xlim() != second.get_xlim()
-    assert all(axes.get_yticklabels()[0].get_visible() for axes in (first, second))
-    assert "65.5K" in [text.get_text() for text in first.texts]
-    assert "65.5K" not in [text.get_text() for text in second.texts]
+    assert first.get_xlim() == second.get_xlim()
+    assert set(BATCHES) <= {round(slope, 6) for slope in slopes(second)}
+    assert len(with_gid(second, "reached")[0].get_xdata()) == 6
 
 
 def test_runs_that_never_reached_the_target_are_open_markers_with_an_arrow_along_their_ray():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from ebfit.files import Estimate, Fit, PointRecord, TargetRecord
-from ebfit.report.numbers import estimate_text, interval_digits, loss_texts, short
+from ebfit.report.numbers import estimate_text, interval_digits, loss_texts, short, size
 from ebfit.report.tables import target_table
 
 SUFFIX_FACTOR = {"": 1.0, "K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
@@ -241,6 +241,8 @@ def test_a_fit_without_targets_says_so():
 
 def test_eight_targets_with_the_widest_cells_fit_eighty_columns_on_one_line_each():
     wide = Estimate(value=123_456, low=121_111, high=125_555, status="ok")
+    losses = (2.5251, 2.4, 2.3, 2.2, 2.1, 2.05, 2.0, 1.95)
+    letters = "abcdefghijklmnopqrstuvwx"
     targets = [
         revised_target(
             loss,
@@ -249,12 +251,34 @@ def test_eight_targets_with_the_widest_cells_fit_eighty_columns_on_one_line_each
             s_min=12_345.0,
             e_min=12_345_678.0,
             points=[point(2.0**k, censored=k < 3) for k in range(14)],
-            warnings=[f"Note {k} of target {loss}." for k in range(3)],
+            warnings=[f"Note {letter}." for letter in letters[3 * i : 3 * i + 3]],
         )
-        for loss in (2.5251, 2.4, 2.3, 2.2, 2.1, 2.05, 2.0, 1.95)
+        for i, loss in enumerate(losses)
     ]
     lines = printed(fit_of(*targets))
     assert max(map(len, lines)) <= 80
     assert row(lines, "1.9500") == "1.9500 123K [121K, 126K] 123K [121K, 126K] 12.3K 12.3M 0.012 11/14 22-24"
     assert row(lines, "loss").endswith("reached note")
     assert sum(bool(re.match(r"\d\.\d{4} ", line)) for line in lines) == 8
+
+
+def test_warnings_that_differ_in_numbers_only_are_one_note_with_their_ranges():
+    def warning(reached: int, smallest: str, rms: str) -> str:
+        return f"only {reached} batch sizes reached it, from {smallest}, B_1 of 85M: 0.5, {rms}."
+
+    lines = printed(
+        fit_of(
+            revised_target(2.4, warnings=[warning(6, "1,024", "0.02")]),
+            revised_target(2.2, warnings=["Another one."]),
+            revised_target(2.0, warnings=[warning(5, "512", "0.1")]),
+        ),
+        width=120,
+    )
+    assert "1 only 5 to 6 batch sizes reached it, from 512 to 1,024, B_1 of 85M: 0.5, 0.02 to 0.1." in lines
+    assert [row(lines, loss).split()[-1] for loss in ("2.4", "2.2", "2.0")] == ["1", "2", "1"]
+
+
+def test_a_batch_size_that_went_through_a_logarithm_is_still_a_whole_number():
+    assert size(63.999999999999986) == "64"
+    assert size(96.5) == "96.5"
+    assert size(8192) == "8.19K"

@@ -42,7 +42,8 @@ def short(value: float, digits: int = 3, rounding: str = ROUND_HALF_EVEN) -> str
 
 def size(value: float) -> str:
     """Write a batch size that somebody chose: small whole numbers as they are, others as `short` does."""
-    return f"{value:.0f}" if value < 1000.0 and value == round(value) else short(value)
+    rounded = float(f"{value:.9g}")  # it may come from a logarithm
+    return f"{rounded:.0f}" if rounded < 1000.0 and rounded.is_integer() else short(value)
 
 
 def interval_digits(value: float, low: float, high: float) -> int:

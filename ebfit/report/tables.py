@@ -1,5 +1,6 @@
 """The table that `ebfit fit` prints: one line per target loss, and the warnings as numbered notes below."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
@@ -151,17 +152,29 @@ def _reached(target: TargetRecord) -> str:
     return f"{len(reached)}/{len(tried)}"
 
 
+# a number that stands alone: not a part of a name such as B_1 or 85M
+_NUMBER = re.compile(r"(?<![\w.,])\d+(?:,\d{3})*(?:\.\d+)?(?!\w)")
+
+
 class _Notes:
-    """The warnings of all targets, identical ones merged; one that holds for every target gets no number."""
+    """The warnings of all targets; those that differ in numbers only are one note with the range of each number.
+
+    A note that holds for every target gets no number of its own.
+    """
 
     def __init__(self, targets: list[TargetRecord]) -> None:
-        distinct = dict.fromkeys(warning for target in targets for warning in target.warnings)
-        everywhere = [w for w in distinct if len(targets) > 1 and all(w in t.warnings for t in targets)]
-        self.everywhere = everywhere
-        self.numbers = {
-            warning: number
-            for number, warning in enumerate((w for w in distinct if w not in everywhere), start=1)
+        alike: dict[str, list[str]] = {}
+        for target in targets:
+            for warning in target.warnings:
+                alike.setdefault(_kind(warning), []).append(warning)
+        of_target = [{_kind(warning) for warning in target.warnings} for target in targets]
+        everywhere = {
+            kind for kind in alike if len(targets) > 1 and all(kind in kinds for kinds in of_target)
         }
+        self.everywhere = [_merged(alike[kind]) for kind in alike if kind in everywhere]
+        numbered = [kind for kind in alike if kind not in everywhere]
+        self.numbers = {kind: number for number, kind in enumerate(numbered, start=1)}
+        self.numbered = [_merged(alike[kind]) for kind in numbered]
 
     @property
     def marked(self) -> bool:
@@ -169,7 +182,8 @@ class _Notes:
 
     def mark(self, target: TargetRecord) -> str:
         """Return a target's note numbers, runs of them joined: ``1,3-5``."""
-        numbers = sorted({self.numbers[w] for w in target.warnings if w in self.numbers})
+        kinds = {_kind(warning) for warning in target.warnings}
+        numbers = sorted(self.numbers[kind] for kind in kinds if kind in self.numbers)
         runs: list[list[int]] = []
         for number in numbers:
             if runs and number == runs[-1][-1] + 1:
@@ -186,6 +200,25 @@ class _Notes:
         grid.add_column(overflow="fold")
         for warning in self.everywhere:
             grid.add_row("all", Text(warning))
-        for warning, number in self.numbers.items():
+        for number, warning in enumerate(self.numbered, start=1):
             grid.add_row(str(number), Text(warning))
         return [Text(""), grid]
+
+
+def _kind(warning: str) -> str:
+    return _NUMBER.sub("0", warning)
+
+
+def _merged(alike: list[str]) -> str:
+    """Write sentences that differ in numbers only as one: ``only 5 to 6 batch sizes``."""
+    columns = zip(*(_NUMBER.findall(warning) for warning in alike), strict=True)
+    ranges = iter([_range(sorted(set(column), key=_value)) for column in columns])
+    return _NUMBER.sub(lambda _: next(ranges), alike[0])
+
+
+def _range(numbers: list[str]) -> str:
+    return numbers[0] if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
+
+
+def _value(number: str) -> float:
+    return float(number.replace(",", ""))

@@ -5,8 +5,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ebfit.errors import BadInputError
-from ebfit.files import Fit, write_bytes
+from ebfit.files import Fit, make_folder, write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,10 +36,7 @@ def write_plots(fit: Fit, folder: Path) -> list[Path]:
         If the folder cannot be created or a file in it cannot be written.
     """
     pictures = {name: _png(figure) for name, figure in figures(fit).items()}
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInputError(f"{folder}: no folder for plots can be made there ({error.strerror}).") from None
+    make_folder(folder)
     for name, picture in pictures.items():
         write_bytes(folder / name, picture)
     return [folder / name for name in pictures]

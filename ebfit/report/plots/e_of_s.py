@@ -42,8 +42,10 @@ def draw(fit: Fit) -> list[Figure]:
 
 def _page(targets: Sequence[TargetRecord], losses: Sequence[str], confidence: str) -> Figure:
     limits = [_limits(target) for target in targets]
-    shared = len({frozenset(_batches(target)) for target in targets}) == 1 and _close(limits)
+    batches = [_batches([target]) for target in targets]
+    shared = _mostly_the_same(batches) and _close(limits)
     if shared:
+        batches = [_batches(targets)] * len(targets)
         limits = [(_union([x for x, _ in limits]), _union([y for _, y in limits]))] * len(targets)
     has_groups = any(target.group for target in targets)
     has_two_estimates = any(target.law != "classic" for target in targets)
@@ -60,25 +62,26 @@ def _page(targets: Sequence[TargetRecord], losses: Sequence[str], confidence: st
         ),
         legend=_legend(targets, confidence),
     )
-    for panel, target, loss, (x_limits, y_limits) in zip(panels, targets, losses, limits, strict=True):
+    for panel, target, loss, rays, (x_limits, y_limits) in zip(
+        panels, targets, losses, batches, limits, strict=True
+    ):
         axes = panel.axes
         style.log_axis(axes.xaxis, *x_limits, most=5)
         style.log_axis(axes.yaxis, *y_limits, most=5)
-        _rays(axes, target)
+        _rays(axes, rays)
         _marks(axes, target)
         _curve(axes, target)
         _points(axes, target.points)
         _title(axes, target, loss)
-        _edges(panel, target, shared)
+        _edges(panel, rays, shared)
     return figure
 
 
 # ---- what a panel shows ------------------------------------------------------------------------------
 
 
-def _rays(axes: Axes, target: TargetRecord) -> None:
+def _rays(axes: Axes, batches: Sequence[float]) -> None:
     steps = np.array(axes.get_xlim())
-    batches = _batches(target)
     width = 0.35 if len(batches) <= 24 else 0.15
     for batch_tokens in batches:
         axes.plot(steps, batch_tokens * steps, color=style.GREY, linewidth=width, zorder=1)
@@ -258,7 +261,7 @@ def _title(axes: Axes, target: TargetRecord, loss: str) -> None:
 # ---- around the panels -------------------------------------------------------------------------------
 
 
-def _edges(panel: Panel, target: TargetRecord, shared: bool) -> None:
+def _edges(panel: Panel, batches: Sequence[float], shared: bool) -> None:
     """Label axes and rays: every panel's where they differ, the outer ones where they are shared."""
     axes = panel.axes
     axes.tick_params(
@@ -272,7 +275,7 @@ def _edges(panel: Panel, target: TargetRecord, shared: bool) -> None:
     low, high = axes.get_xlim()
     bottom, top = axes.get_ylim()
     places: list[style.EdgeLabel] = []
-    for batch_tokens in reversed(_batches(target)):
+    for batch_tokens in reversed(batches):
         if low <= top / batch_tokens <= high:
             if panel.is_first_row or not shared:
                 places.append((size(batch_tokens), top / batch_tokens, top, "top"))
@@ -344,8 +347,14 @@ def _decades(limits: Limits) -> float:
     return log10(limits[1] / limits[0])
 
 
-def _batches(target: TargetRecord) -> list[float]:
-    return sorted({point.batch_tokens for point in target.points})
+def _batches(targets: Sequence[TargetRecord]) -> list[float]:
+    return sorted({point.batch_tokens for target in targets for point in target.points})
+
+
+def _mostly_the_same(batches: Sequence[Sequence[float]]) -> bool:
+    """Say whether the rays of all panels together crowd none of them."""
+    together = {batch_tokens for each in batches for batch_tokens in each}
+    return all(2 * len(each) >= len(together) for each in batches)
 
 
 def _opt_is_inside(target: TargetRecord) -> bool:
