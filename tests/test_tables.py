@@ -218,8 +218,8 @@ def test_identical_warnings_are_one_numbered_note():
         )
     )
     assert [row(lines, loss).split()[-1] for loss in ("2.4", "2.2", "2.0")] == ["2/3", "1", "1,2"]
-    assert f"1 {few}" in lines
-    assert "2 The law fits badly." in lines
+    assert f"1. {few}" in lines
+    assert "2. The law fits badly." in lines
     assert "\n".join(lines).count(few) == 1
 
 
@@ -227,12 +227,12 @@ def test_a_warning_of_every_target_is_said_once_without_a_number():
     lines = printed(
         fit_of(revised_target(2.4, warnings=["Look out."]), revised_target(2.2, warnings=["Look out."]))
     )
-    assert "all Look out." in lines
+    assert "all: Look out." in lines
     assert "note" not in lines[0]
 
 
 def test_square_brackets_in_a_warning_are_not_taken_for_markup():
-    assert "1 Give [bold] steps." in printed(fit_of(revised_target(2.4, warnings=["Give [bold] steps."])))
+    assert "1. Give [bold] steps." in printed(fit_of(revised_target(2.4, warnings=["Give [bold] steps."])))
 
 
 def test_a_fit_without_targets_says_so():
@@ -274,7 +274,7 @@ def test_warnings_that_differ_in_numbers_only_are_one_note_with_their_ranges():
         ),
         width=120,
     )
-    assert "1 only 5 to 6 batch sizes reached it, from 512 to 1,024, B_1 of 85M: 0.5, 0.02 to 0.1." in lines
+    assert "1. only 5 to 6 batch sizes reached it, from 512 to 1,024, B_1 of 85M: 0.5, 0.02 to 0.1." in lines
     assert [row(lines, loss).split()[-1] for loss in ("2.4", "2.2", "2.0")] == ["1", "2", "1"]
 
 

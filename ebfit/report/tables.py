@@ -199,9 +199,9 @@ class _Notes:
         grid.add_column(justify="right", style="yellow", no_wrap=True)
         grid.add_column(overflow="fold")
         for warning in self.everywhere:
-            grid.add_row("all", Text(warning))
+            grid.add_row("all:", Text(warning))
         for number, warning in enumerate(self.numbered, start=1):
-            grid.add_row(str(number), Text(warning))
+            grid.add_row(f"{number}.", Text(warning))
         return [Text(""), grid]
 
 
