@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.transforms import ScaledTranslation
 
 from ebfit.files import Estimate, Fit, TargetRecord
 from ebfit.report.numbers import confidence_text
@@ -87,10 +88,12 @@ def _one_sided(axes: Axes, look: style.BatchStyle, loss: float, estimate: Estima
     if bound is None:
         return
     end = bound / _ARROW if estimate.status == "upper_bound" else bound * _ARROW
+    aside = ScaledTranslation(look.aside_points / 72.0, 0.0, axes.figure.dpi_scale_trans)
     axes.annotate(
         "",
         (loss, end),
         (loss, bound),
+        xycoords=axes.transData + aside,
         arrowprops={"arrowstyle": "->", "color": look.colour, "linewidth": 1.0, "shrinkA": 0, "shrinkB": 0},
         zorder=4,
     )
@@ -99,9 +102,10 @@ def _one_sided(axes: Axes, look: style.BatchStyle, loss: float, estimate: Estima
         bound,
         color=look.colour,
         marker="_",
-        markersize=8,
+        markersize=6,
         markeredgewidth=1.4,
         zorder=4,
+        transform=axes.transData + aside,
         gid=estimate.status,
     )
 

@@ -55,12 +55,13 @@ class BatchStyle:
     symbol: str
     colour: str
     marker: str
+    aside_points: float  # where arrows at one loss stand, beside each other
 
 
 BATCHES = {
-    "b_min": BatchStyle(r"$B_\mathrm{min}$", BLUE, "s"),
-    "b_opt": BatchStyle(r"$B_\mathrm{opt}$", VERMILLION, "o"),
-    "b_crit": BatchStyle(r"$B_\mathrm{crit}$", PURPLE, "D"),
+    "b_min": BatchStyle(r"$B_\mathrm{min}$", BLUE, "s", -3.0),
+    "b_opt": BatchStyle(r"$B_\mathrm{opt}$", VERMILLION, "o", 3.0),
+    "b_crit": BatchStyle(r"$B_\mathrm{crit}$", PURPLE, "D", 0.0),
 }
 
 Limits = tuple[float, float]
