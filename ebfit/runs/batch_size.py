@@ -19,8 +19,6 @@ from ebfit.runs.run import FloatArray
 
 # Batch sizes that differ by less, relative to each other, agree.
 _AGREE = 1e-3
-# A tokens column that was rounded so far tells the batch size only roughly.
-_ROUGH = 5e-3
 # Odd increments of a tokens column are glitches, not another batch size, if they are few. One wrong cell makes two.
 _GLITCH = 0.02
 
@@ -41,6 +39,7 @@ class _Claim:
     tokens: float
     source: str
     tolerance: float = _AGREE
+    rounded: bool = False
 
 
 class BatchSizeChangesError(BadInputError):
@@ -52,6 +51,7 @@ def find_batch_size(
     columns: Columns,
     steps: FloatArray,
     stable: tuple[int, int],
+    manifest_row: Facts | None,
     written: Sequence[Facts],
     seq_len: int | None,
     option: float | None,
@@ -68,8 +68,10 @@ def find_batch_size(
         Step of every row, NaN where it has none.
     stable : tuple of int
         First and last step of the stable phase, within which the batch size must not change.
+    manifest_row : Facts or None
+        The row of the manifest about this log.
     written : sequence of Facts
-        Manifest row (its source begins with "manifest"), run.json, config; in order of precedence.
+        What a run.json beside the log and a config inside it say.
     seq_len : int or None
         Tokens per sequence.
     option : float or None
@@ -85,21 +87,19 @@ def find_batch_size(
     warnings: list[str] = []
     hints: list[str] = []
     claims: list[_Claim] = []
-    for facts in written:
-        if facts.source.startswith("manifest"):
-            claims += _from_facts(facts, seq_len, hints)
+    if manifest_row is not None:
+        claims += _from_facts(manifest_row, seq_len, hints)
     by_tokens = _from_tokens(columns, steps, stable, warnings)
     claims += _from_batch_column(columns, steps, stable, seq_len, by_tokens, warnings, hints)
-    if by_tokens is not None and by_tokens.tolerance <= _ROUGH:
+    if by_tokens is not None and not by_tokens.rounded:
         claims.append(by_tokens)
     for facts in written:
-        if not facts.source.startswith("manifest"):
-            claims += _from_facts(facts, seq_len, hints)
+        claims += _from_facts(facts, seq_len, hints)
     claims += _from_name(path, seq_len, claims, warnings)
     if option is not None:
         claims.append(_Claim(option, "--batch-tokens"))
-    if by_tokens is not None and by_tokens.tolerance > _ROUGH:
-        # Too coarse to be believed where another source is exact, but better than nothing, and a check.
+    if by_tokens is not None and by_tokens.rounded:
+        # Not to be believed where another source is exact, but better than nothing, and a check.
         claims.append(by_tokens)
     if not claims:
         hint = f" {hints[0]}" if hints else ""
@@ -108,9 +108,10 @@ def find_batch_size(
             "such as b64 to the file (in sequences, with --seq-len)."
         )
     best = claims[0]
-    if best.tolerance > _ROUGH:
+    if best.rounded:
         warnings.append(
-            f"the tokens column is rounded: the batch size is known to {best.tolerance:.1%} only. Give it exactly."
+            f"the tokens column is rounded: the batch size is known to about {best.tolerance:.1%} only. Give "
+            "--batch-tokens."
         )
     for other in claims[1:]:
         if abs(other.tokens / best.tokens - 1) > max(best.tolerance, other.tolerance):
@@ -221,7 +222,7 @@ def _from_tokens(
     # The increments differ: the column is rounded, or the batch size changes.
     rounding = _rounding(counts)
     if overall > 0 and off_line <= 1.1 * rounding:
-        return _Claim(overall, source, max(_AGREE, rounding / (counts[-1] - counts[0])))
+        return _Claim(overall, source, max(_AGREE, rounding / (counts[-1] - counts[0])), rounded=True)
     if overall <= 0:
         warnings.append(
             f"the column '{columns.names['tokens']}' does not rise with the steps and was not used."
@@ -232,15 +233,23 @@ def _from_tokens(
 
 
 def _rounding(counts: FloatArray) -> float:
-    """Return the width of the steps in which a rounded column counts: three digits make a wide one late in a run."""
-    largest = float(counts.max())
-    if largest <= 0:
+    """Return the width of the steps in which a rounded column counts late in the run.
+
+    It may be rounded to significant digits ("1.23e9") or to a unit ("1234 million"); both are looked for.
+    """
+    sample = np.unique(counts[counts > 0])
+    if sample.size == 0:
         return 0.0
-    late = np.unique(counts[counts >= largest / 10])[:1000]
-    exponent = int(np.floor(np.log10(largest)))
-    while exponent > 0 and np.abs(late / 10.0**exponent - np.round(late / 10.0**exponent)).max() > 1e-6:
-        exponent -= 1
-    return float(10.0**exponent)
+    sample = sample[:: 1 + sample.size // 1000]
+    exponents = np.floor(np.log10(sample))
+    digits = next((d for d in range(1, 16) if _are_multiples(sample, 10 ** (exponents - d + 1))), 16)
+    unit = next((10.0**k for k in range(int(exponents[0]), 0, -1) if _are_multiples(sample, 10.0**k)), 1.0)
+    return float(max(10 ** (exponents[-1] - digits + 1), unit))
+
+
+def _are_multiples(values: FloatArray, units: FloatArray | float) -> bool:
+    ratio = values / units
+    return bool((np.abs(ratio - np.round(ratio)) < 1e-6 * np.maximum(ratio, 1)).all())
 
 
 def _from_name(

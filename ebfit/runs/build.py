@@ -77,7 +77,7 @@ def build_run(raw: RawLog, path: Path, format_name: str, row: Facts | None, opti
     warnings += _seq_len_warnings(seq_len, written, options)
     problems: list[str] = []
     phase = _stable_phase(path, columns, steps, written, options, problems)
-    batch = _batch_size(path, columns, steps, phase, written, seq_len, options, problems)
+    batch = _batch_size(path, columns, steps, phase, row, written, seq_len, options, problems)
     run = Run(
         name=_first(written[: 1 if row else 0], "name")
         or (beside.name if beside else None)
@@ -246,6 +246,7 @@ def _batch_size(
     columns: Columns,
     steps: FloatArray,
     phase: StablePhase,
+    row: Facts | None,
     written: Sequence[Facts],
     seq_len: int | None,
     options: ReadOptions,
@@ -253,7 +254,8 @@ def _batch_size(
 ) -> BatchSize:
     stable = (phase.first_step, phase.last_step)
     try:
-        return find_batch_size(path, columns, steps, stable, written, seq_len, options.batch_tokens)
+        others = [facts for facts in written if facts is not row]
+        return find_batch_size(path, columns, steps, stable, row, others, seq_len, options.batch_tokens)
     except BadInputError as error:
         problems.append(f"{path}: {error}")
         return BatchSize(np.nan, str(error).split(",")[0].split(".")[0])

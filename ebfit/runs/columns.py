@@ -69,6 +69,11 @@ def step_column(names: Sequence[str]) -> str | None:
     return names[tiers[0][0]] if tiers else None
 
 
+def look_like_a_log(names: Sequence[str]) -> bool:
+    """Tell whether any of these column names is one of a step or a loss."""
+    return any(_tiers(role, names) for role in ("step", "loss", "val"))
+
+
 @dataclass
 class Columns:
     """The columns of a log by role, as numbers.

@@ -64,11 +64,11 @@ def find_logs(paths: Sequence[Path], format_name: str | None = None, but_not: Se
         If a path does not exist, a glob matches nothing, or a folder cannot be listed.
     """
     forced = format_named(format_name) if format_name is not None else None
-    skip = {path.resolve() for path in but_not}
+    skip = {_real(path) for path in but_not}
     found = Found([], [], [])
     files: dict[tuple[int, int], tuple[Path, bool]] = {}
     for path, named in _expanded(paths):
-        if not named and (path.name == RUN_JSON or path.suffix.lower() == ".md" or path.resolve() in skip):
+        if not named and (path.name == RUN_JSON or path.suffix.lower() == ".md" or _real(path) in skip):
             continue
         status = _status(path, named)
         if status is None or not (named or stat.S_ISREG(status.st_mode)):
@@ -124,16 +124,21 @@ def _files_in(folder: Path) -> Iterator[Path]:
 
     seen: set[Path] = set()
     for place, folders, files in os.walk(folder, onerror=stop, followlinks=True):
-        real = Path(place).resolve()
+        real = _real(Path(place))
         seen.add(real)
         folders[:] = sorted(
             name
             for name in folders
             if not name.startswith(".")
-            and (target := (real / name).resolve()) not in seen
+            and (target := _real(real / name)) not in seen
             and target not in (real, *real.parents)
         )
         yield from (Path(place) / name for name in sorted(files) if not name.startswith("."))
+
+
+def _real(path: Path) -> Path:
+    # Not Path.resolve, which raises on a link to itself.
+    return Path(os.path.realpath(path))
 
 
 def _status(path: Path, named: bool) -> os.stat_result | None:

@@ -1,6 +1,7 @@
 """The manifest: a CSV in which the user says what the logs do not, one row per log."""
 
 import csv
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,7 +31,7 @@ class Manifest:
 
     def facts_for(self, log: Path) -> Facts | None:
         """Return the row of a log, or of the nearest folder above it that has one."""
-        log = log.resolve()
+        log = Path(os.path.realpath(log))
         for place in (log, *log.parents):
             if place in self.rows:
                 self.used.add(place)
@@ -66,7 +67,7 @@ def read_manifest(path: Path) -> Manifest:
             _check_columns(path, columns)
             manifest = Manifest(path)
             for row in reader:
-                _add_row(manifest, row, f"{path}, line {reader.line_num}")
+                _add_row(manifest, row, f"manifest {path}, line {reader.line_num}")
     except OSError as error:
         raise BadInputError(f"{path}: the manifest cannot be read ({error.strerror}).") from None
     except (UnicodeDecodeError, csv.Error) as error:
@@ -93,7 +94,7 @@ def _add_row(manifest: Manifest, row: dict[str, str], place: str) -> None:
         return
     if "path" not in cells:
         raise BadInputError(f"{place}: the path is empty. Name a log in it, or delete the line.")
-    log = (manifest.path.parent / Path(cells["path"]).expanduser()).resolve()
+    log = Path(os.path.realpath(manifest.path.parent / Path(cells["path"]).expanduser()))
     if log in manifest.rows:
         raise BadInputError(
             f"{place}: {cells['path']} is named twice in the manifest. Delete one of the rows."

@@ -81,13 +81,13 @@ def last_line(path: Path) -> bytes:
 def as_text(head: bytes) -> str | None:
     """Decode the first bytes of a file; None if they are not text.
 
-    A stray byte of another encoding is let pass, as it may stand in a comment or a run's name.
+    Bytes of another encoding are let pass, as they may stand in comments or a run's name.
     """
     if b"\0" in head:
         return None
     text = head.decode("utf-8-sig", errors="replace")
     strange = text.count("\ufffd") + len(head) - len(head.translate(None, _CONTROL))
-    return None if strange > 1 + len(text) // 50 else text
+    return None if strange > 1 + len(text) // 4 else text
 
 
 class _Limited(io.RawIOBase):

@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from ebfit.errors import BadInputError
+from ebfit.runs.columns import look_like_a_log
 from ebfit.runs.formats.bytes_of import as_text, last_line, open_log, read_bytes, read_head
-from ebfit.runs.raw_log import RawLog
+from ebfit.runs.raw_log import NotALogError, RawLog
 
 NAME = "csv"
 # "nan" is not among them: a loss that is not a number is told apart from a cell with nothing in it.
@@ -54,6 +55,8 @@ def read(path: Path) -> list[RawLog]:
             ragged.append(row.text)
         return "skip"
 
+    # Prose with a comma in its first line looks like a header, too.
+    problem = BadInputError if look_like_a_log(header.names) else NotALogError
     try:
         with open_log(path) as file:
             table = pyarrow.csv.read_csv(
@@ -63,11 +66,11 @@ def read(path: Path) -> list[RawLog]:
                 pyarrow.csv.ConvertOptions(null_values=_EMPTY_CELLS, strings_can_be_null=True),
             )
     except pa.ArrowInvalid as error:
-        if "Empty CSV file" in str(error) or "Could not skip" in str(error):
-            raise BadInputError(
-                f"{path}: a header and no rows. Delete it if the run never started."
-            ) from None
-        raise BadInputError(f"{path}: cannot be read as CSV ({str(error).splitlines()[0][:120]}).") from None
+        if "Empty CSV file" not in str(error) and "Could not skip" not in str(error):
+            raise problem(f"{path}: cannot be read as CSV ({str(error).splitlines()[0][:120]}).") from None
+        table = pa.table({})
+    if table.num_rows == 0 and not ragged:
+        raise problem(f"{path}: a header and no rows. Delete it if the run never started.")
 
     def locate(row: int) -> str:
         return f"line {_line_of_row(read_bytes(path), header, row)}"
@@ -122,8 +125,9 @@ def _count_dropped(path: Path, table: Any, ragged: list[str]) -> dict[str, int]:
             ragged.remove(next(text for text in ragged if text.strip() == cut))
             dropped["truncated last line"] = 1
     if ragged:
-        dropped["wrong number of cells"] = len(ragged)
-    # A quote that is never closed makes one cell of many lines, which would vanish without a trace.
+        # A quote that is never closed makes one row of many lines.
+        dropped["wrong number of cells"] = sum(1 + text.strip().count("\n") for text in ragged)
+    # Or one cell, and they would vanish without a trace.
     inside = sum(
         pc.sum(pc.count_substring(column, "\n")).as_py() or 0
         for column in table.columns

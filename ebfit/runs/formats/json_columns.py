@@ -72,7 +72,7 @@ def read(path: Path) -> list[RawLog]:
 def _parse(path: Path) -> Any:
     data = read_bytes(path)
     try:
-        return json.loads(data.decode("utf-8-sig", errors="replace"))
+        return json.loads(data.decode("utf-8-sig", errors="replace"), parse_int=float)
     except json.JSONDecodeError as error:
         cut = " It seems to be cut off." if error.pos >= len(error.doc.rstrip()) - 1 else ""
         raise BadInputError(

@@ -209,7 +209,8 @@ def _record(line: bytes) -> Any:
     if len(line) > _MAX_LINE:
         return None
     try:
-        return json.loads(line.decode("utf-8", errors="replace"))
+        # Whole numbers as floats: Python refuses to make an int of thousands of digits.
+        return json.loads(line.decode("utf-8", errors="replace"), parse_int=float)
     except (ValueError, RecursionError):
         return None
 
