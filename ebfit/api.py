@@ -272,7 +272,7 @@ def _point_records(sample: Sample, t: int) -> list[PointRecord]:
     records = []
     for r in np.flatnonzero(data.present[:, t]):
         steps = float(np.exp(data.log_steps[r, t]))
-        batch_tokens = float(np.exp(data.log_batch[r]))
+        batch_tokens = sample.batch_tokens[r]
         censored = bool(data.censored[r, t])
         se = float(data.log_steps_se[r, t]) * steps
         records.append(
@@ -291,7 +291,7 @@ def _point_records(sample: Sample, t: int) -> list[PointRecord]:
 
 def _nothing_fitted(samples: Sequence[Sample], skipped: Sequence[SkippedTarget], automatic: bool) -> str:
     """Say why there is no result at all, in two sentences."""
-    sizes = sorted({float(size) for sample in samples for size in np.exp(sample.observations.log_batch)})
+    sizes = sorted({size for sample in samples for size in sample.batch_tokens})
     if len(sizes) < 3:
         count = "only one batch size" if len(sizes) == 1 else f"only {len(sizes)} batch sizes"
         return (

@@ -181,6 +181,7 @@ def _sample(group: str | None, rows: Sequence[_Row]) -> Sample:
         observations=Observations(
             np.log([row.batch_tokens for row in first]), log_steps, censored, covariance
         ),
+        batch_tokens=[row.batch_tokens for row in first],
         run_names=[_name(row) for row in first],
         seeds=[row.seed for row in first],
     )

@@ -25,6 +25,8 @@ class Sample:
     targets : list of float
         Target losses, falling, as the columns of ``observations``.
     observations : Observations
+    batch_tokens : list of float
+        Tokens per step, as the rows of ``observations``.
     run_names : list of str
         As the rows of ``observations``.
     seeds : list of int or None
@@ -35,6 +37,7 @@ class Sample:
     group: str | None
     targets: list[float]
     observations: Observations
+    batch_tokens: list[float]
     run_names: list[str]
     seeds: list[int | None]
     unusable: dict[float, int] = field(default_factory=dict)
@@ -47,6 +50,7 @@ class Sample:
             group=self.group,
             targets=[self.targets[t] for t in index],
             observations=self.observations.take_targets(index),
+            batch_tokens=[size for size, kept in zip(self.batch_tokens, present, strict=True) if kept],
             run_names=[name for name, kept in zip(self.run_names, present, strict=True) if kept],
             seeds=[seed for seed, kept in zip(self.seeds, present, strict=True) if kept],
             unusable={target: count for target, count in self.unusable.items() if target in targets},
@@ -121,6 +125,7 @@ def sample_from_curves(
             censored=outcomes == "censored",
             covariance=np.array([item.covariance for item in found]),
         ),
+        batch_tokens=[float(run.batch_tokens) for run in runs],
         run_names=[run.name for run in runs],
         seeds=[run.seed for run in runs],
         unusable={target: int(np.sum(outcomes[:, t] == "before_start")) for t, target in enumerate(targets)},

@@ -82,7 +82,7 @@ def _solve_chunk(problems: Problems, start: FloatArray, max_iterations: int) -> 
         trial_r, trial_jac = work.residuals_and_jacobian(trial)
         with np.errstate(over="ignore", invalid="ignore"):
             trial_c = np.sum(trial_r**2, axis=-1)
-        better = np.isfinite(trial_c) & (trial_c < c)
+        better = np.isfinite(trial_c) & (trial_c < c) & np.isfinite(trial_jac).all(axis=(1, 2))
         gain = np.where(better, c - trial_c, 0.0)
         small = (gain <= _SMALLEST_GAIN * c) | (np.abs(step).max(axis=1) < 1e-13)
         # a rejected step counts as quiet only when the damped step has become short

@@ -40,7 +40,7 @@ def bootstrap(data: Observations, point: PointFit, count: int, seed: int) -> Rep
     data : Observations
         In a fixed order of runs: the random numbers go by position.
     point : PointFit
-        The fits of ``data``; the refits start there.
+        The fits of ``data``; the refits start at each of their local minima and the best wins.
     count : int
         Replicates per target.
     seed : int
@@ -72,8 +72,10 @@ def bootstrap(data: Observations, point: PointFit, count: int, seed: int) -> Rep
             sd=problems.sd * scale,
             prior_centre=problems.prior_centre + centre_noise,
         )
-        found = solve(problems, np.tile(point.free[t], (count, 1)))
-        free[t], converged[t] = found.free, found.converged.mean()
+        found = [solve(problems, np.tile(minimum, (count, 1))) for minimum in point.minima[t]]
+        best = np.argmin([solutions.cost for solutions in found], axis=0)
+        free[t] = np.array([solutions.free for solutions in found])[best, np.arange(count)]
+        converged[t] = np.array([solutions.converged for solutions in found])[best, np.arange(count)].mean()
     return Replicates(free, converged)
 
 

@@ -19,6 +19,9 @@ from ebfit.laws import FloatArray, Law
 _FIRST_MISFIT = 0.02  # log steps; where the iteration for tau starts
 _SMALLEST_MISFIT = 1e-9  # so that noise-free data are solved to rounding and not divided by zero
 _MISFIT_ROUNDS = 12
+_MOST_MINIMA = 3
+_RIVAL_COST = 12.0  # sum of squares by which a local minimum may be worse and still win in some replicate
+_DISTINCT = 0.3  # free parameters (logs, logits) by which minima differ that are not one
 _POOLING_STRENGTH = 4.0  # the misfit pooled over targets counts like this many degrees of freedom of each
 
 
@@ -31,6 +34,8 @@ class PointFit:
     problems : Problems
         The T problems as they stand at the solution.
     free : ndarray, shape (T, p)
+    minima : list of ndarray, shape (k, p)
+        Per target, the distinct local minima that are nearly as good, the best first.
     misfit_sd : ndarray, shape (T,)
         tau, in log steps.
     degrees_of_freedom : ndarray, shape (T,)
@@ -43,6 +48,7 @@ class PointFit:
 
     problems: Problems
     free: FloatArray
+    minima: list[FloatArray]
     misfit_sd: FloatArray
     degrees_of_freedom: FloatArray
     effective_parameters: FloatArray
@@ -85,11 +91,16 @@ def fit_points(law: Law, data: Observations) -> PointFit:
     problems = _problems(law, data, misfit)
     free = np.array([polish(problems.take(slice(t, t + 1)), free[t]) for t in range(targets)])
     residual = _raw_residuals(problems, free)
+    minima = [
+        _distinct_minima(free[t], found.free[owner == t], found.cost[owner == t]) for t in range(targets)
+    ]
     rms = np.array([np.sqrt(np.mean(residual[t][data.reached[:, t]] ** 2)) for t in range(targets)])
-    return PointFit(problems, free, misfit, degrees, used, rms)
+    return PointFit(problems, free, minima, misfit, degrees, used, rms)
 
 
-def polish(problem: Problems, start: FloatArray, fixed: dict[int, float] | None = None) -> FloatArray:
+def polish(
+    problem: Problems, start: FloatArray, fixed: dict[int, float] | None = None, tolerance: float = 1e-15
+) -> FloatArray:
     """Minimise one problem with lmfit.
 
     Parameters
@@ -99,6 +110,8 @@ def polish(problem: Problems, start: FloatArray, fixed: dict[int, float] | None 
     start : ndarray, shape (p,)
     fixed : dict, optional
         Index of a free parameter -> the value it is held at, for profiles.
+    tolerance : float
+        Relative change of the sum of squares at which it counts as found.
 
     Returns
     -------
@@ -116,10 +129,10 @@ def polish(problem: Problems, start: FloatArray, fixed: dict[int, float] | None 
 
     def residuals(values: lmfit.Parameters) -> FloatArray:
         # an infinite residual is a batch size that can never get there: steeply worse than anything finite
-        return np.nan_to_num(problem.residuals(free_of(values))[0], posinf=1e100)
+        return np.nan_to_num(problem.residuals(free_of(values))[0], nan=1e100, posinf=1e100)
 
     def jacobian(values: lmfit.Parameters) -> FloatArray:
-        return problem.residuals_and_jacobian(free_of(values))[1][0][:, moving]
+        return np.nan_to_num(problem.residuals_and_jacobian(free_of(values))[1][0][:, moving])
 
     with np.errstate(all="ignore"):
         result = lmfit.minimize(
@@ -127,8 +140,8 @@ def polish(problem: Problems, start: FloatArray, fixed: dict[int, float] | None 
             parameters,
             Dfun=jacobian,
             calc_covar=False,
-            ftol=1e-15,
-            xtol=1e-15,
+            ftol=tolerance,
+            xtol=tolerance,
             gtol=0.0,
             max_nfev=4000,
         )
@@ -168,6 +181,17 @@ def log_evidence(point: PointFit) -> FloatArray:
     residuals = problems.residuals(point.free)[:, : reached.shape[1]]
     log_likelihood = -0.5 * np.sum(residuals**2, axis=1) - np.sum(np.log(problems.sd), axis=1, where=reached)
     return log_likelihood - 0.5 * point.effective_parameters * np.log(reached.sum(axis=1))
+
+
+def _distinct_minima(best: FloatArray, free: FloatArray, costs: FloatArray) -> FloatArray:
+    """Return the best and other minima that noise could make the best, shape (k, p)."""
+    kept = [best]
+    for i in np.argsort(costs, kind="stable"):
+        if len(kept) == _MOST_MINIMA or costs[i] > costs.min() + _RIVAL_COST:
+            break
+        if all(np.abs(free[i] - other).max() > _DISTINCT for other in kept):
+            kept.append(free[i])
+    return np.array(kept)
 
 
 def _lowest(free: FloatArray, cost: FloatArray) -> FloatArray:

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import cast
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import expit, log_expit
 from scipy.stats import t as student_t
 
@@ -17,7 +16,9 @@ from ebfit.fitting.point import PointFit, cost, polish
 from ebfit.laws import FloatArray, Law
 
 _FARTHEST = np.log(1e4)  # a bound more than this factor away from the estimate is no bound
-_FIRST_STRIDE = 0.05
+_FIRST_STRIDE = 0.1
+_CLOSE_ENOUGH = 0.01  # log tokens
+_COST_TOLERANCE = 1e-6  # relative; the threshold itself is no better known
 
 
 def revised_bound(point: PointFit, target: int, number: str, side: int, confidence: float) -> float | None:
@@ -47,21 +48,27 @@ def revised_bound(point: PointFit, target: int, number: str, side: int, confiden
         best = _from_b_opt_to_b_min(best)
     warm = best
 
-    def excess(distance: float) -> float:
-        """How much the best fit with the number held this far out is worse than allowed."""
+    def allows(distance: float) -> bool:
+        """Whether the best fit with the number held this far out is good enough."""
         nonlocal warm
-        found = polish(problem, warm, fixed={1: best[1] + side * distance})
-        value = cost(problem, found)
-        if np.isfinite(value):
-            warm = found
-        return min(value, 1e12) - lowest - allowed
+        held = {1: float(best[1]) + side * distance}
+        for start in (warm, best):
+            found = polish(problem, start, held, tolerance=_COST_TOLERANCE)
+            if cost(problem, found) <= lowest + allowed:
+                warm = found
+                return True
+        return False
 
     inside, outside = 0.0, _FIRST_STRIDE
-    while excess(outside) < 0.0:
+    while allows(outside):
         inside, outside = outside, 2.0 * outside
         if inside > _FARTHEST:
             return None
-    return float(best[1]) + side * float(brentq(excess, inside, outside, xtol=1e-4))
+    # Bisection, since a profile over several local minima may jump where it crosses.
+    while outside - inside > _CLOSE_ENOUGH:
+        middle = 0.5 * (inside + outside)
+        inside, outside = (middle, outside) if allows(middle) else (inside, middle)
+    return float(best[1]) + side * inside
 
 
 class _AnchoredAtBMin:

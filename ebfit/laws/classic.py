@@ -45,7 +45,7 @@ def log_numbers(free: FloatArray) -> dict[str, FloatArray]:
 def params(free: FloatArray) -> dict[str, float]:
     """Return s_min (steps), e_min (tokens) and b_crit (tokens) for one ``free``, shape (2,)."""
     s_min, e_min = (float(np.exp(x)) for x in free)
-    return {"s_min": s_min, "e_min": e_min, "b_crit": e_min / s_min}
+    return {"s_min": s_min, "e_min": e_min, "b_crit": e_min / s_min if s_min > 0.0 else np.inf}
 
 
 def tokens_at(params: Mapping[str, float], steps: FloatArray) -> FloatArray:
