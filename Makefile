@@ -12,7 +12,7 @@ INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format build update-expected all clean
+.PHONY: help demo test lint format build update-expected docs all clean
 
 help:  ## Print this list
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-17s %s\n", $$1, $$2 }' Makefile
@@ -43,6 +43,10 @@ build: $(INSTALLED_DEV)  ## Build the wheel, install it into an empty environmen
 
 update-expected: $(INSTALLED_DEV)  ## Write sample_runs/expected.json anew; review its diff
 	$(BIN)/python tests/expected.py
+
+docs: $(INSTALLED_DEV)  ## Draw the figures of the documents anew, and the output that they show; review the diff
+	$(BIN)/python docs/figures/make.py
+	$(BIN)/python docs/refresh.py
 
 all: lint test build  ## What CI runs
 
