@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ebfit.crossings import FloatArray, SmoothCurve
 
@@ -25,7 +26,8 @@ def choose(curves: Sequence[SmoothCurve], log_batch: FloatArray, count: int) -> 
     -------
     list of float
         Falling losses, rounded where that changes nothing, that `WANTED_SIZES` batch sizes reach, or as many as
-        any loss has; evenly spaced in the log of the tokens it takes to reach them. Empty if no loss is reached.
+        any loss has; of these the ones whose fewest tokens lie between batch sizes, if there are any; evenly
+        spaced in the log of the tokens it takes to reach them. Empty if no loss is reached.
     """
     highest = max(float(curve.loss[0]) for curve in curves)
     lowest = min(float(curve.loss[-1]) for curve in curves)
@@ -34,7 +36,10 @@ def choose(curves: Sequence[SmoothCurve], log_batch: FloatArray, count: int) -> 
     sizes = _sizes_reached(log_steps, log_batch)
     if sizes.max() == 0:
         return []
-    enough = np.flatnonzero(sizes >= min(WANTED_SIZES, sizes.max()))
+    enough = sizes >= min(WANTED_SIZES, sizes.max())
+    # Early in training the fewest tokens are taken by the smallest batch that was run: B_opt is not seen there yet.
+    bracketed = enough & _fewest_tokens_inside(log_steps, log_batch)
+    enough = np.flatnonzero(bracketed if bracketed.any() else enough)
     # How far in training a loss lies: the fewest tokens that any run took to it, the D that schedules go by.
     tokens = np.nanmin(log_steps[:, enough] + log_batch[:, None], axis=0)
     progress = np.maximum.accumulate(tokens)
@@ -63,3 +68,11 @@ def _sizes_reached(log_steps: FloatArray, log_batch: FloatArray) -> FloatArray:
     """Return how many distinct batch sizes reach each loss."""
     reached = np.isfinite(log_steps)
     return np.sum([reached[log_batch == size].any(axis=0) for size in np.unique(log_batch)], axis=0)
+
+
+def _fewest_tokens_inside(log_steps: FloatArray, log_batch: FloatArray) -> NDArray[np.bool_]:
+    """Whether neither the smallest nor the largest batch size takes the fewest tokens to each loss."""
+    order = np.argsort(log_batch, kind="stable")
+    tokens = np.where(np.isfinite(log_steps), log_steps + log_batch[:, None], np.inf)[order]
+    fewest = log_batch[order][np.argmin(tokens, axis=0)]
+    return (fewest > log_batch.min()) & (fewest < log_batch.max())

@@ -14,6 +14,7 @@ from ebfit.laws import FloatArray
 _MAX_ITERATIONS = 200
 _SMALLEST_GAIN = 1e-13  # relative decrease of the sum of squares below which a problem counts as converged
 _LONGEST_STEP = 3.0  # in free parameters (logs and logits), to stay where the quadratic model means something
+_STEEPEST = 1e100  # derivatives beyond this, or NaN, lead nowhere
 _CHUNK_POINTS = 60_000  # problems x points worked on together: fits the cache
 
 
@@ -61,7 +62,7 @@ def _solve_chunk(problems: Problems, start: FloatArray, max_iterations: int) -> 
     p = free.shape[1]
 
     # working copies of the problems still running
-    index = np.flatnonzero(np.isfinite(cost))
+    index = np.flatnonzero(np.isfinite(cost) & _usable(jacobian))
     work = problems.take(index)
     x, c, r, jac = free[index], cost[index], residuals[index], jacobian[index]
     damping = np.full(len(index), 1e-3)
@@ -82,7 +83,7 @@ def _solve_chunk(problems: Problems, start: FloatArray, max_iterations: int) -> 
         trial_r, trial_jac = work.residuals_and_jacobian(trial)
         with np.errstate(over="ignore", invalid="ignore"):
             trial_c = np.sum(trial_r**2, axis=-1)
-        better = np.isfinite(trial_c) & (trial_c < c) & np.isfinite(trial_jac).all(axis=(1, 2))
+        better = np.isfinite(trial_c) & (trial_c < c) & _usable(trial_jac)
         gain = np.where(better, c - trial_c, 0.0)
         small = (gain <= _SMALLEST_GAIN * c) | (np.abs(step).max(axis=1) < 1e-13)
         # a rejected step counts as quiet only when the damped step has become short
@@ -102,3 +103,9 @@ def _solve_chunk(problems: Problems, start: FloatArray, max_iterations: int) -> 
             damping, quiet = damping[keep], quiet[keep]
     free[index], cost[index] = x, c
     return Solutions(free, cost, converged)
+
+
+def _usable(jacobian: FloatArray) -> BoolArray:
+    """Whether the normal equations of each problem can be formed without overflow, shape (K,)."""
+    with np.errstate(invalid="ignore"):
+        return np.abs(jacobian).max(axis=(1, 2)) < _STEEPEST

@@ -62,32 +62,30 @@ class Problems:
 
     def residuals(self, free: FloatArray) -> FloatArray:
         """Return the residuals, shape (K, n + p), for free parameters of shape (K, p)."""
-        log_s = self.law.log_steps(free, self.log_batch)
-        with np.errstate(invalid="ignore"):
-            z = (log_s - self.log_steps) / self.sd
-        points = np.where(self.censored, _one_sided(z)[0], z)
+        with np.errstate(all="ignore"):
+            z = (self.law.log_steps(free, self.log_batch) - self.log_steps) / self.sd
+            points = np.where(self.censored, _one_sided(z)[0], z)
         points = np.where(self.present, points, 0.0)
         return np.concatenate([points, (free - self.prior_centre) / self.law.prior.sd], axis=-1)
 
     def residuals_and_jacobian(self, free: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the residuals and their derivatives, shapes (K, n + p) and (K, n + p, p)."""
-        log_s, by_free = self.law.log_steps_jacobian(free, self.log_batch)
-        with np.errstate(invalid="ignore"):
-            z = (log_s - self.log_steps) / self.sd
-        one_sided, one_sided_slope = _one_sided(z)
-        points = np.where(self.present, np.where(self.censored, one_sided, z), 0.0)
-        slope = np.where(self.present, np.where(self.censored, one_sided_slope, 1.0), 0.0) / self.sd
         p = free.shape[-1]
         prior_part = np.broadcast_to(np.diag(1.0 / self.law.prior.sd), (len(free), p, p))
+        with np.errstate(all="ignore"):
+            log_s, by_free = self.law.log_steps_jacobian(free, self.log_batch)
+            z = (log_s - self.log_steps) / self.sd
+            one_sided, one_sided_slope = _one_sided(z)
+            points = np.where(self.present, np.where(self.censored, one_sided, z), 0.0)
+            slope = np.where(self.present, np.where(self.censored, one_sided_slope, 1.0), 0.0) / self.sd
+            jacobian = np.concatenate([slope[..., None] * by_free, prior_part], axis=-2)
         residuals = np.concatenate([points, (free - self.prior_centre) / self.law.prior.sd], axis=-1)
-        return residuals, np.concatenate([slope[..., None] * by_free, prior_part], axis=-2)
+        return residuals, jacobian
 
 
 def _one_sided(z: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return sqrt(-2 log Phi(z)) and its derivative; both zero where z is large or infinite."""
     log_phi = log_ndtr(z)
     value = np.sqrt(-2.0 * log_phi)
-    with np.errstate(all="ignore"):
-        density_ratio = np.exp(-0.5 * z * z - log_phi) / np.sqrt(2.0 * np.pi)
-        slope = np.where(value > 1e-150, -density_ratio / value, 0.0)
-    return value, slope
+    density_ratio = np.exp(-0.5 * z * z - log_phi) / np.sqrt(2.0 * np.pi)
+    return value, np.where(value > 1e-150, -density_ratio / value, 0.0)
