@@ -58,8 +58,9 @@ def _commands(document: Path, folder: Path) -> tuple[list[Change], list[str]]:
         if status:
             problems.append(f"{name_of(document)}: `{command.text}` exited with status {status}:\n{printed}")
         elif trimmed("\n".join(command.shown)):
-            blank_below = len(command.shown) - len("\n".join(command.shown).rstrip("\n").splitlines())
-            shown = command.shown[: len(command.shown) - blank_below]
+            shown = command.shown
+            while not shown[-1].strip():  # empty lines between this output and the next command stay
+                shown = shown[:-1]
             changes.append((command.shown_at, shown, trimmed(printed)))
     return changes, problems
 
