@@ -1,6 +1,6 @@
 """Which target losses to fit when the user does not say: those that enough batch sizes reach, well spread."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +9,7 @@ from ebfit.crossings import FloatArray, SmoothCurve
 
 WANTED_SIZES = 7  # six free parameters and one to judge them by
 _CANDIDATES = 400
+_LEAST_FALL = 1e-6  # of the loss; curves that fall less do not train, and what they cross is rounding
 
 
 def choose(curves: Sequence[SmoothCurve], log_batch: FloatArray, count: int) -> list[float]:
@@ -31,29 +32,41 @@ def choose(curves: Sequence[SmoothCurve], log_batch: FloatArray, count: int) -> 
     """
     highest = max(float(curve.loss[0]) for curve in curves)
     lowest = min(float(curve.loss[-1]) for curve in curves)
+    if highest - lowest <= _LEAST_FALL * abs(highest):
+        return []
     losses = np.linspace(highest, lowest, _CANDIDATES + 2)[1:-1]
     log_steps = np.array([_crossing_log_steps(curve, losses) for curve in curves])
     sizes = _sizes_reached(log_steps, log_batch)
     if sizes.max() == 0:
         return []
-    enough = sizes >= min(WANTED_SIZES, sizes.max())
+    least = min(WANTED_SIZES, int(sizes.max()))
+    widely = sizes >= least
     # Early in training the fewest tokens are taken by the smallest batch that was run: B_opt is not seen there yet.
-    bracketed = enough & _fewest_tokens_inside(log_steps, log_batch)
-    enough = np.flatnonzero(bracketed if bracketed.any() else enough)
+    bracketed = widely & _fewest_tokens_inside(log_steps, log_batch)
+    enough = np.flatnonzero(bracketed if bracketed.any() else widely)
     # How far in training a loss lies: the fewest tokens that any run took to it, the D that schedules go by.
     tokens = np.nanmin(log_steps[:, enough] + log_batch[:, None], axis=0)
     progress = np.maximum.accumulate(tokens)
     wanted = np.linspace(progress[0], progress[-1], count + 2)[1:-1] if count > 1 else progress[-1:]
     chosen = sorted({int(enough[np.argmin(np.abs(progress - w))]) for w in wanted})
-    spacing = (losses[chosen[0]] - losses[chosen[-1]]) / max(len(chosen) - 1, 1) or abs(losses[chosen[0]])
-    return sorted({_rounded(float(losses[i]), spacing) for i in chosen}, reverse=True)
+    if len(chosen) > 1:
+        spacing = float(losses[chosen[0]] - losses[chosen[-1]]) / (len(chosen) - 1)
+    else:
+        spacing = max(0.1 * float(losses[enough[0]] - losses[enough[-1]]), float(losses[0] - losses[1]))
+
+    def holds(loss: float) -> bool:
+        at_loss = np.array([_crossing_log_steps(curve, np.array([loss])) for curve in curves])
+        return bool(_sizes_reached(at_loss, log_batch)[0] >= least)
+
+    return sorted({_rounded(float(losses[i]), spacing, holds) for i in chosen}, reverse=True)
 
 
-def _rounded(loss: float, spacing: float) -> float:
-    """Round to the shortest decimal that stays within a fifth of the spacing of targets."""
+def _rounded(loss: float, spacing: float, holds: Callable[[float], bool]) -> float:
+    """Round to the shortest decimal within a fifth of the spacing of targets that enough batch sizes still reach."""
     for decimals in range(12):
-        if abs(round(loss, decimals) - loss) <= 0.2 * spacing:
-            return round(loss, decimals)
+        short = round(loss, decimals)
+        if abs(short - loss) <= 0.2 * spacing and holds(short):
+            return short
     return loss
 
 
