@@ -1,7 +1,9 @@
 """Fitting laws to steps-to-target data: arrays in, dataclasses out."""
 
+from ebfit.fitting.enough import why_not_fitted
 from ebfit.fitting.intervals import Interval
 from ebfit.fitting.observations import Observations
-from ebfit.fitting.targets import SecondOpinion, TargetFit, fit_targets, why_not_fitted
+from ebfit.fitting.result import SecondOpinion, TargetFit
+from ebfit.fitting.targets import fit_targets
 
 __all__ = ["Interval", "Observations", "SecondOpinion", "TargetFit", "fit_targets", "why_not_fitted"]

@@ -79,6 +79,12 @@ def bootstrap(data: Observations, point: PointFit, count: int, seed: int) -> Rep
     return Replicates(free, converged)
 
 
+def draw_numbers(data: Observations, point: PointFit, count: int, seed: int) -> list[dict[str, FloatArray]]:
+    """Return per target name -> natural logs of the replicates of B_min, B_opt, ..., shape (count,)."""
+    free = bootstrap(data, point, count, seed).free
+    return [point.problems.law.log_numbers(free[t]) for t in range(len(free))]
+
+
 def _correlated(rng: np.random.Generator, covariance: FloatArray, count: int) -> FloatArray:
     """Draw normal errors of the given covariances (R, T, T); return shape (count, R, T)."""
     values, vectors = np.linalg.eigh(covariance)

@@ -128,11 +128,11 @@ def polish(
         return np.array([[values[key].value for key in problem.law.free_names]])
 
     def residuals(values: lmfit.Parameters) -> FloatArray:
-        # an infinite residual is a batch size that can never get there: steeply worse than anything finite
-        return np.nan_to_num(problem.residuals(free_of(values))[0], nan=1e100, posinf=1e100)
+        # an infinite residual is a batch size that can never get there
+        return _tame(problem.residuals(free_of(values))[0])
 
     def jacobian(values: lmfit.Parameters) -> FloatArray:
-        return np.nan_to_num(problem.residuals_and_jacobian(free_of(values))[1][0][:, moving])
+        return _tame(problem.residuals_and_jacobian(free_of(values))[1][0][:, moving])
 
     with np.errstate(all="ignore"):
         result = lmfit.minimize(
@@ -150,6 +150,11 @@ def polish(
     for i, value in held.items():
         held_start[i] = value
     return free if cost(problem, free) <= cost(problem, held_start) else held_start
+
+
+def _tame(values: FloatArray) -> FloatArray:
+    """Return numbers that lmfit can add up and square, steeply worse where they were not finite."""
+    return np.clip(np.nan_to_num(values, nan=1e100), -1e100, 1e100)
 
 
 def cost(problem: Problems, free: FloatArray) -> float:

@@ -1,0 +1,170 @@
+"""The revised law over the targets of a group: B_min and B_opt, their intervals and statuses.
+
+The intervals mix the replicates of the revised law with those of its second opinion, in the proportion in which the
+data speak for each. From the smallest batch that reached a target down to B_min it is the law that extrapolates, and
+an interval that trusts one law is too narrow there, however little the points scatter.
+"""
+
+import numpy as np
+
+from ebfit.fitting.bootstrap import draw_numbers
+from ebfit.fitting.enough import WANTED_FOR_REVISED, counts, sizes
+from ebfit.fitting.intervals import (
+    NOT_IDENTIFIED,
+    Interval,
+    Side,
+    b_min_is_near,
+    open_sides_of_b_opt,
+    two_sided,
+)
+from ebfit.fitting.observations import Observations
+from ebfit.fitting.point import PointFit, fit_points, log_evidence
+from ebfit.fitting.profile import revised_bound
+from ebfit.fitting.result import SecondOpinion, TargetFit
+from ebfit.laws import LAWS, SECOND_OPINIONS, FloatArray
+
+# Laws are compared by evidence from a handful of points, whose errors are anything but independent: count it half.
+_EVIDENCE_TEMPER = 0.5
+_LEAST_WEIGHT = 0.005
+_SECOND_LAW_WINS = 0.9  # weight from which the user is told
+
+
+def fit_revised(data: Observations, replicates: int, confidence: float, seed: int) -> list[TargetFit]:
+    """Fit the revised law to every target; the arguments are those of `ebfit.fitting.fit_targets`."""
+    point = fit_points(LAWS["revised"], data)
+    draws = draw_numbers(data, point, replicates, seed)
+    second_law = SECOND_OPINIONS["revised"]
+    second = fit_points(second_law, data)
+    # One weight for the whole group: which law the training follows does not change from target to target.
+    lead = float(np.mean(log_evidence(second) - log_evidence(point)))
+    weight = float(1.0 / (1.0 + np.exp(-np.clip(_EVIDENCE_TEMPER * lead, -500.0, 500.0))))
+    second_draws = draw_numbers(data, second, replicates, seed) if weight > _LEAST_WEIGHT else draws
+    from_second = round(replicates * weight)
+    fits = []
+    for t in range(len(point.free)):
+        mixed = {
+            key: np.concatenate([draws[t][key][from_second:], second_draws[t][key][:from_second]])
+            for key in draws[t]
+        }
+        log_numbers = {
+            key: float(value) for key, value in point.problems.law.log_numbers(point.free[t]).items()
+        }
+        params = point.problems.law.params(point.free[t])
+        open_sides = open_sides_of_b_opt(
+            log_numbers["b_opt"],
+            mixed["b_opt"],
+            data.reached_batches(t),
+            data.mean_log_tokens(t),
+            data.censored_batches(t),
+        )
+        b_opt = _b_opt(point, t, open_sides, log_numbers["b_opt"], mixed["b_opt"], confidence)
+        b_min = _b_min(data, point, t, open_sides, log_numbers["b_min"], mixed["b_min"], confidence)
+        log_second = second_law.log_numbers(second.free[t])
+        opinion = SecondOpinion(
+            law=second_law.name,
+            weight=weight,
+            b_min=float(np.exp(log_second["b_min"])),
+            b_opt=float(np.exp(log_second["b_opt"])),
+            rms_log_residual=float(second.rms_log_residual[t]),
+        )
+        fits.append(
+            TargetFit(
+                law="revised",
+                params=params,
+                numbers={"b_min": b_min, "b_opt": b_opt},
+                s_min=params["s_min"],
+                e_min=params["e_min"],
+                s_opt=params["s_opt"],
+                rms_log_residual=float(point.rms_log_residual[t]),
+                misfit_log_sd=float(point.misfit_sd[t]),
+                second_opinion=opinion,
+                draws=mixed,
+                warnings=[*_missing_data(data, t, b_min, b_opt), *_other_law(opinion)],
+            )
+        )
+    return fits
+
+
+def _b_opt(
+    point: PointFit, t: int, open_sides: set[Side], log_value: float, log_draws: FloatArray, confidence: float
+) -> Interval:
+    if not open_sides:
+        return two_sided(log_value, log_draws, confidence)
+    if len(open_sides) == 2:
+        return NOT_IDENTIFIED
+    if "below" in open_sides:
+        return Interval(None, None, _bound(point, t, "b_opt", 1, log_draws, confidence), "upper_bound")
+    return Interval(None, _bound(point, t, "b_opt", -1, log_draws, confidence), None, "lower_bound")
+
+
+def _b_min(
+    data: Observations,
+    point: PointFit,
+    t: int,
+    open_sides: set[Side],
+    log_value: float,
+    log_draws: FloatArray,
+    confidence: float,
+) -> Interval:
+    reached = data.reached_batches(t)
+    # Where tokens were not seen to rise towards small batches, nothing was seen of the approach to B_min either.
+    if "below" not in open_sides and b_min_is_near(log_value, reached, data.censored_batches(t)):
+        return two_sided(log_value, log_draws, confidence)
+    # The smallest batch size that reached the target is an upper bound by itself.
+    high = min(_bound(point, t, "b_min", 1, log_draws, confidence) or np.inf, float(np.exp(reached[0])))
+    return Interval(None, None, high, "upper_bound")
+
+
+def _bound(
+    point: PointFit, t: int, number: str, side: int, log_draws: FloatArray, confidence: float
+) -> float | None:
+    """Return a one-sided bound: the profile's, or the replicates' where the second opinion reaches further."""
+    profile = revised_bound(point, t, number, side, confidence)
+    if profile is None:
+        return None
+    quantile = float(np.quantile(log_draws, confidence if side > 0 else 1.0 - confidence))
+    return float(np.exp(max(profile, quantile) if side > 0 else min(profile, quantile)))
+
+
+def _missing_data(data: Observations, t: int, b_min: Interval, b_opt: Interval) -> list[str]:
+    warnings = []
+    reached, tried = counts(data, t)
+    if tried < WANTED_FOR_REVISED:
+        warnings.append(
+            f"only {sizes(tried)} for a law of six parameters: weak assumptions on its shape stand in for the "
+            f"missing ones. Run at least {WANTED_FOR_REVISED}."
+        )
+    elif reached < WANTED_FOR_REVISED:
+        warnings.append(
+            f"only {sizes(reached)} reached this loss, the others ended above it: train the smaller ones longer "
+            f"or add sizes between, until {WANTED_FOR_REVISED} reach it."
+        )
+    edges = data.reached_batches(t)
+    smallest, largest = (f"{np.exp(edge):,.0f}" for edge in (edges[0], edges[-1]))
+    if b_opt.status == "upper_bound":
+        warnings.append(
+            f"tokens to the target fall all the way to the smallest batch, {smallest} tokens: add smaller."
+        )
+    elif b_opt.status == "lower_bound":
+        warnings.append(
+            f"tokens to the target fall all the way to the largest batch, {largest} tokens: add larger."
+        )
+    elif b_opt.status == "not_identified":
+        warnings.append(
+            f"no fewest tokens within the batch sizes that reached this loss, {smallest} to {largest} tokens: "
+            "add smaller and larger ones."
+        )
+    if b_min.status == "upper_bound":
+        warnings.append(
+            f"no batch size was run near B_min: the smallest that reached the target is {smallest} tokens."
+        )
+    return warnings
+
+
+def _other_law(opinion: SecondOpinion) -> list[str]:
+    if opinion.weight < _SECOND_LAW_WINS:
+        return []
+    return [
+        f"another law, the three-term surface, describes the targets better ({100 * opinion.weight:.0f}% of the weight "
+        f"in the intervals): it puts B_min at {opinion.b_min:,.0f} and B_opt at {opinion.b_opt:,.0f} tokens."
+    ]
