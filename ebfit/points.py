@@ -100,13 +100,14 @@ def _read_cells(path: Path) -> pd.DataFrame:
     if not path.is_file():
         raise BadInputError(f"{path}: not a file. --points takes one CSV file.")
     try:
-        cells = pd.read_csv(
+        # The header is read like any row: pandas would rename repeated names, and cut rows that are longer than it.
+        rows = pd.read_csv(
             path,
+            header=None,
             dtype=str,
             keep_default_na=False,
             encoding="utf-8-sig",
             skip_blank_lines=False,
-            index_col=False,
         )
     except pd.errors.EmptyDataError:
         raise BadInputError(f"{path}: empty. {_WANTED}.") from None
@@ -114,11 +115,15 @@ def _read_cells(path: Path) -> pd.DataFrame:
         raise BadInputError(f"{path}: not a CSV table ({str(error).strip()}). {_WANTED}.") from None
     except OSError as error:
         raise BadInputError(f"{path}: cannot be read ({error.strerror}).") from None
-    cells.columns = [str(name).strip().lower() for name in cells.columns]
+    rows = rows.fillna("").apply(lambda column: column.str.strip())
+    cells = rows.iloc[1:].set_axis([name.lower() for name in rows.iloc[0]], axis="columns")
+    nameless = cells.columns == ""
+    if (cells.loc[:, nameless] != "").any(axis=None):
+        raise BadInputError(f"{path}: a column without a name holds cells. Name it, or remove it.")
+    cells = cells.loc[:, ~nameless]
     repeated = [name for name, count in Counter(cells.columns).items() if count > 1]
     if repeated:
         raise BadInputError(f"{path}: column {repeated[0]} stands in the header twice. Remove one.")
-    cells = cells.fillna("").apply(lambda column: column.str.strip())
     cells.index = pd.RangeIndex(2, len(cells) + 2)
     return cells[(cells != "").any(axis=1)]
 

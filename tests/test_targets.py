@@ -1,5 +1,7 @@
 """Targets chosen automatically: reached by enough batch sizes, and spread over what was trained."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,12 +13,17 @@ from ebfit.laws import power
 LOG_BATCH = np.log(1000.0 * 2.0 ** np.arange(9))
 
 
-def _curves(log_batch, last_steps, first_steps=50.0, seed=0):
+@cache
+def _nine_curves(seed=0):
+    return _curves(LOG_BATCH, np.full(9, 20_000.0), seed)
+
+
+def _curves(log_batch, last_steps, seed=0):
     """Curves of the three-term surface 1.5 + b / B^0.6 + 8 / S^0.4: larger batches get further in the same steps."""
     rng = np.random.default_rng(seed)
     curves = []
     for size, last in zip(log_batch, last_steps, strict=True):
-        steps = np.unique(np.round(np.geomspace(first_steps, last, 120)))
+        steps = np.unique(np.round(np.geomspace(50.0, last, 120)))
         loss = 1.5 + 30.0 * np.exp(-0.6 * size) + 8.0 * steps**-0.4
         curves.append(crossings.smooth(steps, loss + 0.003 * rng.standard_normal(len(steps))))
     return curves
@@ -30,7 +37,7 @@ def _sizes_reaching(curves, log_batch, loss):
 @settings(max_examples=10)
 @given(st.integers(2, 12), st.integers(0, 3))
 def test_chosen_targets_are_reached_by_seven_sizes_fall_and_spread(count, seed):
-    curves = _curves(LOG_BATCH, np.full(9, 20_000.0), seed=seed)
+    curves = _nine_curves(seed)
     chosen = targets.choose(curves, LOG_BATCH, count)
     assert 2 <= len(chosen) <= count
     assert chosen == sorted(set(chosen), reverse=True)
@@ -38,7 +45,7 @@ def test_chosen_targets_are_reached_by_seven_sizes_fall_and_spread(count, seed):
 
 
 def test_targets_spread_over_the_tokens_that_they_take():
-    curves = _curves(LOG_BATCH, np.full(9, 20_000.0))
+    curves = _nine_curves()
     chosen = targets.choose(curves, LOG_BATCH, 8)
     assert len(chosen) == 8
 
@@ -60,7 +67,7 @@ def test_targets_spread_over_the_tokens_that_they_take():
 
 
 def test_targets_are_round_numbers():
-    curves = _curves(LOG_BATCH, np.full(9, 20_000.0))
+    curves = _nine_curves()
     assert all(len(f"{loss:g}") <= 5 for loss in targets.choose(curves, LOG_BATCH, 4))
 
 
@@ -83,7 +90,7 @@ def test_seeds_of_one_batch_size_count_once():
 
 
 def test_one_target_is_the_furthest_in_training():
-    curves = _curves(LOG_BATCH, np.full(9, 20_000.0))
+    curves = _nine_curves()
     [only] = targets.choose(curves, LOG_BATCH, 1)
     assert only <= targets.choose(curves, LOG_BATCH, 6)[-1] + 0.01
 
@@ -97,14 +104,14 @@ def test_curves_that_never_fall_have_no_targets():
 @settings(max_examples=5)
 @given(st.permutations(range(9)))
 def test_the_order_of_runs_does_not_matter(order):
-    curves = _curves(LOG_BATCH, np.full(9, 20_000.0))
+    curves = _nine_curves()
     again = targets.choose([curves[i] for i in order], LOG_BATCH[order], 5)
     assert again == targets.choose(curves, LOG_BATCH, 5)
 
 
 @pytest.mark.parametrize("factor", [1e-3, 7.0, 1e6])
 def test_the_unit_of_tokens_does_not_matter(factor):
-    curves = _curves(LOG_BATCH, np.full(9, 20_000.0))
+    curves = _nine_curves()
     scaled = targets.choose(curves, LOG_BATCH + np.log(factor), 5)
     assert scaled == targets.choose(curves, LOG_BATCH, 5)
 
