@@ -1,8 +1,10 @@
-"""What fit.json and `inspect` keep of a run."""
+"""What fit.json and `inspect` keep of a run and of the files it was read from."""
 
 import math
+import os
+from pathlib import Path
 
-from ebfit.files import RunRecord
+from ebfit.files import Input, RunRecord, sha256
 from ebfit.runs import Run
 from ebfit.runs.run import Curve
 
@@ -19,7 +21,7 @@ def run_record(run: Run) -> RunRecord:
     val_first, val_last = _ends(run.val)
     return RunRecord(
         name=run.name,
-        path=str(run.path),
+        path=_text(run.path),
         format=run.format,
         batch_tokens=run.batch_tokens,
         batch_source=run.batch_source,
@@ -37,6 +39,16 @@ def run_record(run: Run) -> RunRecord:
         val_loss_first=val_first,
         val_loss_last=val_last,
     )
+
+
+def input_record(path: Path) -> Input:
+    """Return the record of a file that was read: its path and the digest of its bytes."""
+    return Input(path=_text(path), sha256=sha256(path))
+
+
+def _text(path: Path) -> str:
+    """Return a path as text that can be saved, also where its bytes are not UTF-8."""
+    return os.fsencode(path).decode("utf-8", "replace")
 
 
 def _ends(curve: Curve | None) -> tuple[float | None, float | None]:

@@ -27,8 +27,8 @@ def inspect(
     The exit status is 2 if `fit` would refuse any of the runs.
     """
     from ebfit import __version__
-    from ebfit.files import Input, Inspection, sha256, to_json
-    from ebfit.records import run_record
+    from ebfit.files import Inspection, to_json
+    from ebfit.records import input_record, run_record
     from ebfit.report.run_table import collapsed_warnings, print_lines, print_runs
     from ebfit.runs import files_read, read_logs
 
@@ -48,9 +48,7 @@ def inspect(
     records = [run_record(run) for run in reading.runs]
     warnings = collapsed_warnings(records)
     if json:
-        inputs = [
-            Input(path=str(path), sha256=sha256(path)) for path in files_read(reading.runs, reading_options)
-        ]
+        inputs = [input_record(path) for path in files_read(reading.runs, reading_options)]
         document = Inspection(
             schema="ebfit.inspect/1",
             ebfit_version=__version__,

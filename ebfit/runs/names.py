@@ -1,5 +1,6 @@
 """What a file or folder name says about a run, and giving every run a name of its own."""
 
+import os
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -87,6 +88,9 @@ def run_name(path: Path, label: str = "") -> str:
     own = stem(path)
     folder = path.absolute().parent.name
     name = folder if own.lower() in _GENERIC and folder else own
+    name = os.fsencode(name).decode(
+        "utf-8", "replace"
+    )  # a name of other bytes can be neither printed nor saved
     return f"{name}/{label}" if label else name
 
 

@@ -2,12 +2,15 @@
 
 import gzip
 import io
+import os
 import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
+
+import pyarrow as pa
 
 from ebfit.errors import BadInputError
 
@@ -76,6 +79,26 @@ def last_line(path: Path) -> bytes:
             file.seek(0)
         data = file.read()
         return data[data.rfind(b"\n") + 1 :]
+
+
+def native_file(path: Path) -> Any:
+    """Open a log as a file that pyarrow reads without coming back to Python.
+
+    Its reading threads live on after a parse. One that asks a Python file for bytes while the interpreter shuts
+    down takes the process with it ("terminate called"), once in a hundred runs.
+    """
+    with open_log(path) as file:
+        # pyarrow cannot open a name that is not UTF-8 either.
+        if isinstance(file, _Limited) or not os.fsencode(path).isascii():
+            return native_bytes(file.read())
+    return pa.OSFile(str(path), "rb")
+
+
+def native_bytes(data: bytes) -> Any:
+    """Copy bytes to where pyarrow may keep them as long as it likes; see `native_file`."""
+    stream = pa.BufferOutputStream()
+    stream.write(data)
+    return pa.BufferReader(stream.getvalue())
 
 
 def as_text(head: bytes) -> str | None:

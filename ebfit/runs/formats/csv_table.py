@@ -4,10 +4,10 @@ Comment lines begin with ``#``; a header that is itself commented out (``# step 
 """
 
 import csv
-import io
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +15,14 @@ import pyarrow.csv
 
 from ebfit.errors import BadInputError
 from ebfit.runs.columns import look_like_a_log
-from ebfit.runs.formats.bytes_of import as_text, last_line, open_log, read_bytes, read_head
+from ebfit.runs.formats.bytes_of import (
+    as_text,
+    last_line,
+    native_bytes,
+    native_file,
+    read_bytes,
+    read_head,
+)
 from ebfit.runs.raw_log import NotALogError, RawLog
 
 NAME = "csv"
@@ -48,27 +55,16 @@ def read(path: Path) -> list[RawLog]:
         raise BadInputError(
             f"{path}: no header line with column names, separated by commas, semicolons or tabs."
         )
-    ragged: list[str] = []
-
-    def skip(row: Any) -> str:
-        if not row.text.lstrip().startswith("#"):
-            ragged.append(row.text)
-        return "skip"
-
     # Prose with a comma in its first line looks like a header, too.
     problem = BadInputError if look_like_a_log(header.names) else NotALogError
+    ragged: list[str] = []
     try:
-        with open_log(path) as file:
-            table = pyarrow.csv.read_csv(
-                _Utf8(file),
-                pyarrow.csv.ReadOptions(column_names=header.names, skip_rows=header.line),
-                pyarrow.csv.ParseOptions(delimiter=header.delimiter, invalid_row_handler=skip),
-                pyarrow.csv.ConvertOptions(null_values=_EMPTY_CELLS, strings_can_be_null=True),
-            )
-    except pa.ArrowInvalid as error:
-        if "Empty CSV file" not in str(error) and "Could not skip" not in str(error):
+        table = _parse(native_file(path), header, None)
+    except pa.ArrowInvalid:
+        try:
+            table, ragged = _parse_ragged(path, header)
+        except pa.ArrowInvalid as error:
             raise problem(f"{path}: cannot be read as CSV ({str(error).splitlines()[0][:120]}).") from None
-        table = pa.table({})
     if table.num_rows == 0 and not ragged:
         raise problem(f"{path}: a header and no rows. Delete it if the run never started.")
 
@@ -78,24 +74,30 @@ def read(path: Path) -> list[RawLog]:
     return [RawLog(table, locate, dropped=_count_dropped(path, table, ragged))]
 
 
-class _Utf8(io.RawIOBase):
-    """A file in which bytes of other encodings, in a run's name perhaps, become question marks."""
+def _parse(source: Any, header: _Header, on_invalid_row: Callable[[Any], str] | None) -> Any:
+    return pyarrow.csv.read_csv(
+        source,
+        pyarrow.csv.ReadOptions(column_names=header.names, skip_rows=header.line),
+        pyarrow.csv.ParseOptions(delimiter=header.delimiter, invalid_row_handler=on_invalid_row),
+        pyarrow.csv.ConvertOptions(null_values=_EMPTY_CELLS, strings_can_be_null=True),
+    )
 
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
 
-    def readable(self) -> bool:
-        return True
+def _parse_ragged(path: Path, header: _Header) -> tuple[Any, list[str]]:
+    """Parse a file in which some rows, comments among them, have another number of cells; return those, too."""
+    ragged: list[str] = []
 
-    def read(self, size: int = -1) -> bytes:
-        piece = self._file.read(size)
-        if piece.isascii():
-            return piece
-        try:
-            piece.decode()
-        except UnicodeDecodeError:
-            piece = piece.decode("utf-8", "replace").encode("ascii", "replace")  # never longer than it was
-        return piece
+    def skip(row: Any) -> str:
+        if not row.text.lstrip().startswith("#"):
+            ragged.append(row.text)
+        return "skip"
+
+    data = read_bytes(path)
+    if len(data.splitlines()) <= header.line:
+        return pa.table({}), []
+    # Bytes of another encoding become question marks: `skip` could not be handed such a row.
+    data = data if data.isascii() else data.decode("utf-8", "replace").encode("ascii", "replace")
+    return _parse(native_bytes(data), header, skip), ragged
 
 
 def _find_header(head: bytes) -> _Header | None:

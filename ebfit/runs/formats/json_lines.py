@@ -1,18 +1,17 @@
 """JSON lines: one object per line. Nested objects are flattened, ``{"train": {"loss": 2}}`` to ``train/loss``."""
 
-import io
 import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.json
 
 from ebfit.errors import BadInputError
-from ebfit.runs.formats.bytes_of import as_text, last_line, open_log, read_bytes
+from ebfit.runs.formats.bytes_of import as_text, last_line, native_bytes, native_file, open_log, read_bytes
 from ebfit.runs.raw_log import RawLog
 
 NAME = "jsonl"
@@ -55,13 +54,14 @@ def read(path: Path) -> list[RawLog]:
     cut = last_line(path)
     if cut.strip() and _record(cut) is None:
         dropped["truncated last line"] = 1  # a killed run leaves it half written
-    with open_log(path) as file:
-        table = None if dropped else _parse_fast(file)
-    lines = None
+    table = lines = None
+    if not dropped and not _may_be_too_deep(path):
+        table = _parse_fast(native_file(path))
     if table is None:
         data = read_bytes(path)
         data = data[: len(data) - len(cut)] if dropped else data
-        table = _parse_fast(io.BytesIO(data)) or _parse_fast(io.BytesIO(_with_bare_nan(data)))
+        if not _may_be_too_deep(path):
+            table = _parse_fast(native_bytes(data)) or _parse_fast(native_bytes(_with_bare_nan(data)))
         if table is None:
             table, lines, bad = _parse_line_by_line(data)
             if bad:
@@ -77,48 +77,35 @@ def read(path: Path) -> list[RawLog]:
     return [RawLog(table, locate, dropped=dropped)]
 
 
-def _parse_fast(file: IO[bytes]) -> Any | None:
+def _parse_fast(source: Any) -> Any | None:
     """Parse with pyarrow; None where that is not possible."""
     options = pyarrow.json.ReadOptions(block_size=_BLOCK)
     try:
-        return _flattened(pyarrow.json.read_json(_NotTooDeep(file), options))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError, _TooDeepError):
+        return _flattened(pyarrow.json.read_json(source, options))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError):
         return None
 
 
-class _TooDeepError(Exception):
-    """A line may be nested deeper than pyarrow's parser, which is recursive, can stand."""
-
-
-class _NotTooDeep(io.RawIOBase):
-    """A file that stops before it hands out a line on which too many brackets open."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self._carried = 0  # brackets opened on a line that an earlier piece began
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        piece = self._file.read(size)
-        start = 0
-        while start < len(piece):
-            # A line of so few bytes cannot open too many; the search from the right takes many lines at once.
-            end = piece.rfind(b"\n", start, start + _MAX_OPENINGS)
-            if end < 0:
-                end = piece.find(b"\n", start)
-                self._count(piece[start : end if end >= 0 else len(piece)])
-            if end < 0:
-                break
-            self._carried = 0
-            start = end + 1
-        return piece
-
-    def _count(self, line: bytes) -> None:
-        self._carried += line.count(b"{") + line.count(b"[")
-        if self._carried > _MAX_OPENINGS:
-            raise _TooDeepError
+def _may_be_too_deep(path: Path) -> bool:
+    """Tell whether so many brackets open on a line that pyarrow's parser, which is recursive, may crash."""
+    opened = 0
+    with open_log(path) as file:
+        while piece := file.read(_BLOCK):
+            start = 0
+            while start < len(piece):
+                # A line of so few bytes cannot open too many; the search from the right takes many lines at once.
+                end = piece.rfind(b"\n", start, start + _MAX_OPENINGS)
+                if end < 0:
+                    end = piece.find(b"\n", start)
+                    line = piece[start : end if end >= 0 else len(piece)]
+                    opened += line.count(b"{") + line.count(b"[")
+                    if opened > _MAX_OPENINGS:
+                        return True
+                if end < 0:
+                    break
+                opened = 0
+                start = end + 1
+    return False
 
 
 def _with_bare_nan(data: bytes) -> bytes:
