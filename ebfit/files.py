@@ -273,9 +273,10 @@ def write_bytes(path: Path, data: bytes) -> None:
         os.chmod(temporary, mode)
         os.replace(temporary, target)
     except OSError as error:
+        raise BadInputError(f"{path}: cannot be written ({error.strerror}).") from None
+    finally:  # an interrupt is no reason to leave half a file lying about either
         if temporary is not None and os.path.exists(temporary):
             os.unlink(temporary)
-        raise BadInputError(f"{path}: cannot be written ({error.strerror}).") from None
 
 
 def _umask() -> int:
