@@ -1,8 +1,12 @@
-"""Random laws, and what an exact law would have measured: shared by the tests of the mathematics.
+"""Random laws, what an exact law would have measured, and small sweeps as files: shared by many tests.
 
 Laws are drawn by their dimensionless shape, wide enough to hold anything a sweep may meet and away from the
 degenerate corners (no transition, no valley), where six parameters stop being six.
 """
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 from hypothesis import strategies as st
@@ -83,3 +87,83 @@ def exact(
         censored=np.arange(size)[:, None] >= len(log_batch),
         covariance=np.zeros((size, 1, 1)),
     )
+
+
+def noisy_rows(seed: int = 0, noise: float = 0.02, sizes: int = 10) -> list[dict[str, object]]:
+    """Rows of a points table: two targets, standard errors, and a batch size that never got to the second one."""
+    rng = np.random.default_rng(seed)
+    rows: list[dict[str, object]] = []
+    for loss, stretch in ((2.4, 1.0), (2.2, 2.5)):
+        free = revised.free_from_params(
+            {
+                "s_min": 100.0 * stretch,
+                "s_1": 200.0 * stretch,
+                "s_opt": 400.0 * stretch,
+                "s_2": 600.0 * stretch,
+                "c": 2.0 / stretch**0.5,
+                "e_min": 1e6 * stretch**1.5,
+            }
+        )
+        for batch in np.geomspace(900.0, 45_000.0, sizes).round():
+            steps = float(np.exp(revised.log_steps(free, np.log([batch]))[0]))
+            censored = not np.isfinite(steps)
+            rows.append(
+                {
+                    "target_loss": loss,
+                    "batch_tokens": float(batch),
+                    "steps": 9000.0 if censored else round(steps * float(np.exp(noise * rng.normal())), 3),
+                    "steps_se": 0.0 if censored else round(0.01 * steps, 3),
+                    "censored": censored,
+                }
+            )
+    return rows
+
+
+def write_points(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
+    """Write a points table; floats with all their digits."""
+    lines = [",".join(rows[0]), *(",".join(map(str, row.values())) for row in rows)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def surface_loss(batch_tokens: float, steps: FloatArray) -> FloatArray:
+    """The three-term surface of DESIGN 3.4: B_opt is 3,100 tokens at loss 2.1 and 6,100 at 1.9."""
+    return 1.5 + 30.0 * batch_tokens**-0.6 + 8.0 * steps**-0.4
+
+
+def write_run(
+    folder: Path, batch_tokens: int, last_step: int = 20_000, seed: int = 0, **facts: object
+) -> Path:
+    """Write a run of the surface, with a little noise, in ebfit's own layout; returns its metrics.jsonl."""
+    rng = np.random.default_rng([seed, batch_tokens])
+    folder.mkdir(parents=True)
+    steps = np.unique(np.round(np.geomspace(20, last_step, 90))).astype(int)
+    loss = surface_loss(batch_tokens, steps) + 0.003 * rng.standard_normal(len(steps))
+    records = [
+        {
+            "step": int(step),
+            "tokens": int(step) * batch_tokens,
+            "batch_tokens": batch_tokens,
+            "lr": 0.01 * min(1.0, step / 50),
+            "train_loss": float(value),
+        }
+        for step, value in zip(steps, loss, strict=True)
+    ]
+    log = folder / "metrics.jsonl"
+    log.write_text("".join(json.dumps(record) + "\n" for record in records))
+    settings = {
+        "name": folder.name,
+        "seq_len": 8,
+        "batch_tokens": batch_tokens,
+        "lr": 0.01,
+        "warmup_steps": 50,
+    }
+    (folder / "run.json").write_text(json.dumps(settings | {"decay_start_step": None, "seed": seed} | facts))
+    return log
+
+
+def write_sweep(folder: Path, sizes: Sequence[int] = tuple(1000 * 2**k for k in range(9))) -> Path:
+    """Write a run of the surface for every batch size."""
+    for size in sizes:
+        write_run(folder / f"b{size}", size)
+    return folder
