@@ -77,7 +77,7 @@ def fit(
         If no target can be fitted: too few batch sizes, or no run reaches the targets.
     """
     _check_settings(law, n_targets, bootstrap, confidence, seed)
-    requested = None if isinstance(targets, str) else _checked_targets(targets)
+    requested = _checked_targets(targets)
     settings: dict[str, Any] = {
         "law": law,
         "targets": "auto" if requested is None else requested,
@@ -138,7 +138,14 @@ def _check_settings(law: str, n_targets: int, bootstrap: int, confidence: float,
         raise BadInputError(f"--seed must not be negative, as {seed} is.")
 
 
-def _checked_targets(targets: Sequence[float]) -> list[float]:
+def _checked_targets(targets: Sequence[float] | str) -> list[float] | None:
+    """Return the target losses asked for, falling; None where they are to be found."""
+    if isinstance(targets, str):
+        if targets != "auto":
+            raise BadInputError(
+                f'targets {targets!r}: give a list of numbers, such as [2.4, 2.2], or "auto".'
+            )
+        return None
     bad = [target for target in targets if not np.isfinite(target)]
     if bad or not len(targets):
         raise BadInputError("targets must be finite numbers, such as 2.4,2.2, or auto.")
@@ -292,7 +299,7 @@ def _point_records(sample: Sample, t: int) -> list[PointRecord]:
 def _nothing_fitted(samples: Sequence[Sample], skipped: Sequence[SkippedTarget], automatic: bool) -> str:
     """Say why there is no result at all, in two sentences."""
     sizes = sorted({size for sample in samples for size in sample.batch_tokens})
-    if len(sizes) < 3:
+    if 0 < len(sizes) < 3:
         count = "only one batch size" if len(sizes) == 1 else f"only {len(sizes)} batch sizes"
         return (
             f"{count} ({', '.join(f'{size:,.0f}' for size in sizes)} tokens): a law over batch sizes cannot be fitted. "
