@@ -32,7 +32,7 @@ free_names = ("log_s_opt", "log_b_opt", "logit_m", "logit_u", "logit_v", "logit_
 
 # Weak priors that hold a shape which the data leave open. The centre is where this law ends up when it is fitted to
 # noise-free three-term surfaces (DESIGN 3.4; beta 0.4 to 1.5, gamma 0.3 to 1): m = 0.4, u = 0.05, v = 0.79, w = 0.5
-# (`benchmarks/shape_prior.py` prints them). The widths are two or more times the spread found there: 1.8 is the
+# (`benchmarks/shape_prior.py` prints them). The widths are 1.4 to 9 times the spread found there; 1.8 is the
 # standard deviation of the logit of a uniform number on (0, 1).
 prior = ShapePrior(
     centre=np.array([0.0, 0.0, -0.4, -3.0, 1.3, 0.0]), sd=np.array([np.inf, np.inf, 1.8, 2.5, 1.8, 1.8])
