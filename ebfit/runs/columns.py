@@ -7,6 +7,7 @@ Names are compared without case and separators, repeated words once: ``train/tra
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,7 @@ _LOOSE = {
 _NOT_A_LOSS = re.compile(r"(?:^|_)(?:best|min|max|ema|wa|aux|z|router|balancing)(?:_|$)")
 
 
+@lru_cache(maxsize=10_000)
 def normalised(name: str) -> str:
     """Return a column name as it is compared: lower case, words joined by ``_``, no word twice in a row."""
     words = [word for word in re.split(r"[^a-z0-9]+", name.lower()) if word]
@@ -183,6 +185,11 @@ def _pick(role: str, table: Any, names: Sequence[str], columns: Columns) -> None
 
 def _tiers(role: str, names: Sequence[str]) -> list[list[int]]:
     """Return column indices by tier, surest first; empty tiers are left out."""
+    return _tiers_of(role, tuple(names))
+
+
+@lru_cache(maxsize=1000)  # the logs of a sweep all have the same columns
+def _tiers_of(role: str, names: tuple[str, ...]) -> list[list[int]]:
     plain = [normalised(name) for name in names]
     tiers = [
         sorted(

@@ -18,6 +18,7 @@ HEAD_BYTES = 64 * 2**10
 MAX_LOG_BYTES = 8 * 2**30
 MAX_UNPACKED_BYTES = 2 * 2**30
 _GZIP_MAGIC = b"\x1f\x8b"
+_LOOKED_AT = 8 * 2**10
 _CONTROL = bytes(byte for byte in range(32) if byte not in b"\t\n\r\f\x1b")
 
 
@@ -108,6 +109,7 @@ def as_text(head: bytes) -> str | None:
     """
     if b"\0" in head:
         return None
+    head = head[:_LOOKED_AT]
     text = head.decode("utf-8-sig", errors="replace")
     strange = text.count("\ufffd") + len(head) - len(head.translate(None, _CONTROL))
     return None if strange > 1 + len(text) // 4 else text
