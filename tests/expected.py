@@ -114,6 +114,7 @@ def read() -> list[dict[str, Any]]:
 def write() -> None:
     """Write sample_runs/expected.json anew."""
     document = {
+        "schema": "ebfit.expected/1",
         "about": "What `ebfit fit` finds in sample_runs; written by `make update-expected`.",
         "options": " ".join(OPTIONS),
         "targets": compute(),

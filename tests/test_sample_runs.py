@@ -2,10 +2,14 @@
 
 import copy
 import json
+import shutil
 from pathlib import Path
 
 import expected
 import pytest
+
+import ebfit
+from ebfit.files import Inspection, to_json
 
 RUN_FOLDERS = sorted(path.parent for path in expected.SAMPLE_RUNS.glob("*/run.json"))
 
@@ -86,3 +90,16 @@ def test_a_log_agrees_with_the_settings_beside_it(folder: Path):
 
 def _settings(folder: Path):
     return json.loads((folder / "run.json").read_text())
+
+
+def test_results_that_lie_beside_the_logs_are_no_reason_for_a_warning(tmp_path: Path):
+    """expected.json in sample_runs, and every fit.json written into a folder of logs, once caused one."""
+    folder = shutil.copytree(expected.SAMPLE_RUNS, tmp_path / "runs")
+    inspection = Inspection(ebfit_version="0.1.0", inputs=[], runs=[])
+    (folder / "fit.json").write_text(to_json(inspection))
+    runs = ebfit.read_runs([folder])
+    assert len(runs) == 10
+    assert [warning for run in runs for warning in run.warnings] == []
+    # Named by the user, such a file is an error all the same.
+    with pytest.raises(ebfit.BadInputError, match=r"fit\.json"):
+        ebfit.read_runs([folder / "fit.json"])

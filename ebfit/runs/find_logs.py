@@ -2,6 +2,7 @@
 
 import glob
 import os
+import re
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from ebfit.runs.raw_log import LogFormat
 
 # A file of such a name in a folder is meant to be a log: not to recognise it is an error, not a reason to skip it.
 _LOG_SUFFIXES = {".csv", ".tsv", ".jsonl", ".ndjson"}
+# What ebfit wrote itself, such as fit.json, often lies beside the logs: no reason for a warning.
+_OWN_DOCUMENT = re.compile(rb'\s*\{\s*"schema"\s*:\s*"ebfit\.')
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,10 @@ def find_logs(paths: Sequence[Path], format_name: str | None = None, but_not: Se
             files[key] = (known[0], True)
     for path, named in sorted(files.values()):
         try:
-            log_format = forced or sniff(read_head(path), path)
+            head = read_head(path)
+            if not named and _OWN_DOCUMENT.match(head):
+                continue
+            log_format = forced or sniff(head, path)
         except BadInputError as error:
             found.problems.append(str(error))
             continue
