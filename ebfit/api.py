@@ -21,7 +21,7 @@ from ebfit.files import (
     Trends,
     sha256,
 )
-from ebfit.fitting import Interval, TargetFit, fit_targets, why_not_fitted
+from ebfit.fitting import LEAST_TRIED, Interval, TargetFit, fit_targets, why_not_fitted
 from ebfit.points import PointsTable
 from ebfit.records import run_record
 from ebfit.runs import LossKind, ReadOptions, Run, files_read
@@ -111,7 +111,7 @@ def fit(
                 b_min_vs_tokens=trends.power_law(results, "b_min", confidence),
             )
     if not records:
-        raise CannotAnswerError(_nothing_fitted(samples, skipped, automatic=requested is None))
+        raise CannotAnswerError(_nothing_fitted(law, samples, skipped, automatic=requested is None))
     return Fit(
         schema="ebfit.fit/1",
         ebfit_version=__version__,
@@ -226,8 +226,10 @@ def _fit_sample(
     for t, reason in enumerate(reasons):
         early = sample.unusable.get(sample.targets[t], 0)
         if reason is not None:
-            if early:
-                reason += f" ({early} runs were below it before their stable phase began)"
+            if early == len(sample.run_names):
+                reason = "all runs were below it before their stable phase began"
+            elif early:
+                reason += f" (of all runs, {early} were below it before their stable phase began)"
             skipped.append(SkippedTarget(loss=sample.targets[t], group=sample.group, reason=reason))
     able = [t for t, reason in enumerate(reasons) if reason is None]
     if not able:
@@ -253,7 +255,7 @@ def _target_record(sample: Sample, t: int, result: TargetFit) -> TargetRecord:
         s_min=result.s_min,
         e_min=result.e_min,
         s_opt=result.s_opt,
-        params=result.params,
+        params={name: value for name, value in result.params.items() if np.isfinite(value)},
         rms_log_residual=result.rms_log_residual,
         misfit_log_sd=result.misfit_log_sd,
         second_opinion=None
@@ -296,14 +298,16 @@ def _point_records(sample: Sample, t: int) -> list[PointRecord]:
     return sorted(records, key=lambda point: (point.batch_tokens, point.run, point.steps))
 
 
-def _nothing_fitted(samples: Sequence[Sample], skipped: Sequence[SkippedTarget], automatic: bool) -> str:
+def _nothing_fitted(
+    law: str, samples: Sequence[Sample], skipped: Sequence[SkippedTarget], automatic: bool
+) -> str:
     """Say why there is no result at all, in two sentences."""
-    sizes = sorted({size for sample in samples for size in sample.batch_tokens})
-    if 0 < len(sizes) < 3:
-        count = "only one batch size" if len(sizes) == 1 else f"only {len(sizes)} batch sizes"
+    most = max((sorted(set(sample.batch_tokens)) for sample in samples), key=len, default=[])
+    if 0 < len(most) < LEAST_TRIED[law]:
+        count = "only one batch size" if len(most) == 1 else f"only {len(most)} batch sizes"
         return (
-            f"{count} ({', '.join(f'{size:,.0f}' for size in sizes)} tokens): a law over batch sizes cannot be fitted. "
-            "Add runs at other batch sizes, seven or more in all."
+            f"{count} ({', '.join(f'{size:,.0f}' for size in most)} tokens), and the {law} law wants at least "
+            f"{LEAST_TRIED[law]}. Add runs at other batch sizes, seven or more in all."
         )
     if automatic and not skipped:
         return (

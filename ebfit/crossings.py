@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
@@ -31,6 +32,8 @@ _AS_GOOD_AS = 1.3  # prediction errors within this factor of the best are taken 
 _MIN_NEIGHBOURS = 6  # a local quadratic wants a few more points than coefficients
 _NOISE_BANDWIDTH = 0.7  # over which the scatter is taken to be of one size
 _SLOPE_BANDWIDTH = 0.4  # a slope is noisier than a level, so it is read over a wider window
+_NEIGHBOURHOOD = 9  # points about one that say whether it is far off
+_FAR_OFF = 10.0  # standard deviations
 _ROBUST_PASSES = 3
 _OUTLIER_SDS = 6.0  # where an outlier loses its last weight
 _DIVERGED_NATS = 0.5  # a smooth loss this far above its earlier minimum, to the end, is no longer training
@@ -221,7 +224,7 @@ def _smooth_at_best_bandwidth(x: FloatArray, y: FloatArray) -> tuple[FloatArray,
     good = errors <= _AS_GOOD_AS * errors.min(axis=0)
     widest = len(_BANDWIDTHS) - 1 - np.argmax(good[::-1], axis=0)
 
-    trust = np.ones_like(y)
+    trust = _trust_by_neighbours(y)
     weights = np.empty((len(x), len(x)))
     for _ in range(_ROBUST_PASSES + 1):
         for k in np.unique(widest):
@@ -230,6 +233,21 @@ def _smooth_at_best_bandwidth(x: FloatArray, y: FloatArray) -> tuple[FloatArray,
         limit = _OUTLIER_SDS * np.maximum(_local_sd(x, residual), 1e-12)
         trust = np.maximum((1.0 - np.minimum(np.abs(residual) / limit, 1.0) ** 2) ** 2, 1e-6)
     return weights @ y, weights
+
+
+def _trust_by_neighbours(y: FloatArray) -> FloatArray:
+    """Return weights of 1, and next to none for points far off the median of the points around them.
+
+    A first look, before anything is fitted: at the end of a curve a spike would draw the local fit to itself.
+    """
+    window = min(_NEIGHBOURHOOD, len(y))
+    first = np.clip(np.arange(len(y)) - window // 2, 0, len(y) - window)
+    around = sliding_window_view(y, window)[first]
+    median = np.median(around, axis=1)
+    spread = np.median(np.abs(around - median[:, None]), axis=1)
+    # a stretch without scatter, such as rounded losses, must not make outliers of its neighbours
+    spread = np.maximum(spread, np.median(spread))
+    return np.where(np.abs(y - median) > _FAR_OFF * 1.4826 * spread, 1e-6, 1.0)
 
 
 def _local_sd(x: FloatArray, residual: FloatArray) -> FloatArray:

@@ -65,8 +65,8 @@ def fit(
 ) -> None:
     """Fit B_min and B_opt to loss curves, or to a table of steps to a target.
 
-    Reads the stable phase of every run, finds the steps at which it reaches each target loss, fits the law over
-    batch sizes, and prints B_min (below it the target is not reached) and B_opt (fewest tokens) with intervals.
+    B_min: below it the target loss is not reached in any number of steps.
+    B_opt: the batch size that reaches it with the fewest tokens.
     """
     if (points is None) == (not paths):
         raise BadInputError("give either logs (PATH...) or --points FILE.")

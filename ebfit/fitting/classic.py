@@ -4,7 +4,7 @@ import numpy as np
 
 from ebfit.fitting.bootstrap import draw_numbers
 from ebfit.fitting.enough import WANTED_FOR_REVISED, counts, why_not_fitted
-from ebfit.fitting.intervals import NOT_IDENTIFIED, two_sided
+from ebfit.fitting.intervals import NOT_IDENTIFIED, Interval, two_sided
 from ebfit.fitting.observations import Observations
 from ebfit.fitting.point import fit_points, log_evidence
 from ebfit.fitting.result import TargetFit
@@ -27,7 +27,8 @@ def fit_classic(data: Observations, replicates: int, confidence: float, seed: in
         rms = float(point.rms_log_residual[t])
         reached = data.reached[:, t]
         warnings = []
-        if params["s_min"] < _COLLAPSED * np.exp(data.log_steps[reached, t].min()):
+        least_s_min = _COLLAPSED * float(np.exp(data.log_steps[reached, t].min()))
+        if params["s_min"] < least_s_min:
             warnings.append(
                 "the classic law has collapsed (S_min goes to zero): no critical batch size can be read off these "
                 "data. Use --law revised, or add larger batch sizes if none reaches its fewest steps."
@@ -38,7 +39,18 @@ def fit_classic(data: Observations, replicates: int, confidence: float, seed: in
                 f"the classic law does not describe these data: its RMS log residual is {rms:.3f}, that of the "
                 f"revised law {revised_rms:.3f}. Use --law revised."
             )
-        b_crit = NOT_IDENTIFIED if warnings else two_sided(log_b_crit, draws[t]["b_crit"], confidence)
+        collapsed_draws = float(np.mean(draws[t]["s_min"] < np.log(least_s_min)))
+        if warnings:
+            b_crit = NOT_IDENTIFIED
+        elif collapsed_draws > 0.5 * (1.0 - confidence):
+            low = float(np.exp(np.quantile(draws[t]["b_crit"], 1.0 - confidence)))
+            b_crit = Interval(None, low, None, "lower_bound")
+            warnings.append(
+                "the data allow a classic law without a plateau (S_min near zero), and then there is no upper bound on "
+                "B_crit: add larger batch sizes."
+            )
+        else:
+            b_crit = two_sided(log_b_crit, draws[t]["b_crit"], confidence)
         fits.append(
             TargetFit(
                 law="classic",

@@ -19,6 +19,8 @@ from ebfit.laws import FloatArray, Law
 _FIRST_MISFIT = 0.02  # log steps; where the iteration for tau starts
 _SMALLEST_MISFIT = 1e-9  # so that noise-free data are solved to rounding and not divided by zero
 _MISFIT_ROUNDS = 12
+_NEIGHBOURS = 24  # starts about the best so far
+_NEIGHBOUR_SCALES = (0.1, 0.3, 1.0)  # free parameters (logs, logits)
 _MOST_MINIMA = 3
 _RIVAL_COST = 12.0  # sum of squares by which a local minimum may be worse and still win in some replicate
 _DISTINCT = 0.3  # free parameters (logs, logits) by which minima differ that are not one
@@ -75,11 +77,11 @@ def fit_points(law: Law, data: Observations) -> PointFit:
         for t in range(targets)
     ]
     misfit = np.full(targets, _FIRST_MISFIT)
-    best = [np.empty((0, starts[0].shape[1]))] * targets
+    best = [start[:1] for start in starts]
     for _ in range(_MISFIT_ROUNDS):
         problems = _problems(law, data, misfit)
         # All starts anew in every round: as the misfit shrinks, other corners of the shape become the best.
-        tries = [np.concatenate([best[t], starts[t]]) for t in range(targets)]
+        tries = [np.concatenate([_around(best[t][0]), starts[t]]) for t in range(targets)]
         owner = np.repeat(np.arange(targets), [len(part) for part in tries])
         found = solve(problems.take(owner), np.concatenate(tries))
         best = [_lowest(found.free[owner == t], found.cost[owner == t]) for t in range(targets)]
@@ -186,6 +188,13 @@ def log_evidence(point: PointFit) -> FloatArray:
     residuals = problems.residuals(point.free)[:, : reached.shape[1]]
     log_likelihood = -0.5 * np.sum(residuals**2, axis=1) - np.sum(np.log(problems.sd), axis=1, where=reached)
     return log_likelihood - 0.5 * point.effective_parameters * np.log(reached.sum(axis=1))
+
+
+def _around(free: FloatArray) -> FloatArray:
+    """Return a solution and starts scattered about it: its piecewise neighbours may hold a better one."""
+    noise = np.random.default_rng(0).standard_normal((_NEIGHBOURS, len(free)))
+    scale = np.resize(_NEIGHBOUR_SCALES, _NEIGHBOURS)[:, None]
+    return np.concatenate([free[None], free + scale * noise])
 
 
 def _distinct_minima(best: FloatArray, free: FloatArray, costs: FloatArray) -> FloatArray:
