@@ -71,7 +71,7 @@ def build_run(raw: RawLog, path: Path, format_name: str, row: Facts | None, opti
     warnings = [*raw.warnings, *columns.warnings, *_dropped_warnings(path, dropped, rows)]
     if late:
         warnings.append(
-            f"{late} rows were out of order and were sorted; of a repeated step the last row was kept."
+            f"rows out of order: {late}; they were sorted, and of a repeated step the last row was kept."
         )
     seq_len = _first(written[:1] if row else [], "seq_len") or options.seq_len or _first(written, "seq_len")
     warnings += _seq_len_warnings(seq_len, written, options)
@@ -171,7 +171,7 @@ def _curves(
     if rows < MIN_ROWS:
         reasons = _reasons(dropped)
         raise BadInputError(
-            f"only {rows} usable rows with a loss{f' ({reasons} dropped)' if reasons else ''}; a run needs "
+            f"only {rows} of the rows have a usable loss{f' ({reasons} dropped)' if reasons else ''}; a run needs "
             f"{MIN_ROWS} or more. Leave it out, or name the right columns with --columns."
         )
     curves: dict[str, Curve] = {}

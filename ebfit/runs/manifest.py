@@ -44,7 +44,7 @@ class Manifest:
         if not unused:
             return []
         shown = ", ".join(Path(path).name for path in unused[:3]) + (" ..." if len(unused) > 3 else "")
-        return [f"{len(unused)} rows of the manifest {self.path} name logs that were not read ({shown})."]
+        return [f"the manifest {self.path} names logs that were not read ({shown})."]
 
 
 def read_manifest(path: Path) -> Manifest:

@@ -56,7 +56,7 @@ def read(path: Path) -> list[RawLog]:
     warnings = []
     if skipped:
         shown = ", ".join(skipped[:3]) + (" ..." if len(skipped) > 3 else "")
-        warnings.append(f"{len(skipped)} lists are not as long as their steps and were left out ({shown}).")
+        warnings.append(f"lists that are not as long as their steps were left out ({shown}).")
     starts = [0]
     for table in tables:
         starts.append(starts[-1] + table.num_rows)
