@@ -43,7 +43,7 @@ def main() -> None:
         np.zeros((keep.sum(), arguments.targets, arguments.targets)),
     )
     point = fit_points(LAWS["revised"], data)
-    problems = point.problems.repeat(arguments.replicates)
+    problems = point.problems.take(np.repeat(np.arange(arguments.targets), arguments.replicates))
     problems.log_steps[:] += problems.sd * rng.standard_normal(problems.sd.shape)
     starts = np.repeat(point.free, arguments.replicates, axis=0)
 

@@ -7,7 +7,7 @@ it looks: that is what makes the intervals of a small sweep wide enough. Moving 
 the replicates spread like the posterior: a fixed prior would hold an unidentified shape in place.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,22 +17,7 @@ from ebfit.fitting.point import PointFit
 from ebfit.laws import FloatArray
 
 
-@dataclass(frozen=True)
-class Replicates:
-    """Refits of T targets, ``count`` each.
-
-    Attributes
-    ----------
-    free : ndarray, shape (T, count, p)
-    converged : ndarray of float, shape (T,)
-        Share of refits that converged.
-    """
-
-    free: FloatArray
-    converged: FloatArray
-
-
-def bootstrap(data: Observations, point: PointFit, count: int, seed: int) -> Replicates:
+def bootstrap(data: Observations, point: PointFit, count: int, seed: int) -> FloatArray:
     """Refit perturbed copies of every target.
 
     Parameters
@@ -48,14 +33,15 @@ def bootstrap(data: Observations, point: PointFit, count: int, seed: int) -> Rep
 
     Returns
     -------
-    Replicates
+    ndarray, shape (T, count, p)
+        Free parameters.
     """
     rng = np.random.default_rng(seed)
-    targets, runs = len(point.free), len(data.log_batch)
+    targets = len(point.free)
+    sizes, size_of_run = np.unique(data.log_batch, return_inverse=True)
     free = np.empty((targets, count, point.free.shape[1]))
-    converged = np.empty(targets)
-    # One number per run and replicate for what is not the crossing's own error: a lucky seed is lucky at every target.
-    luck = rng.standard_normal((count, runs))
+    # One number per batch size and replicate for what the law gets wrong there, at every target alike.
+    luck = rng.standard_normal((count, len(sizes)))[:, size_of_run]
     crossing = _correlated(rng, data.covariance, count)
     for t in range(targets):
         degrees = point.degrees_of_freedom[t]
@@ -75,13 +61,12 @@ def bootstrap(data: Observations, point: PointFit, count: int, seed: int) -> Rep
         found = [solve(problems, np.tile(minimum, (count, 1))) for minimum in point.minima[t]]
         best = np.argmin([solutions.cost for solutions in found], axis=0)
         free[t] = np.array([solutions.free for solutions in found])[best, np.arange(count)]
-        converged[t] = np.array([solutions.converged for solutions in found])[best, np.arange(count)].mean()
-    return Replicates(free, converged)
+    return free
 
 
 def draw_numbers(data: Observations, point: PointFit, count: int, seed: int) -> list[dict[str, FloatArray]]:
     """Return per target name -> natural logs of the replicates of B_min, B_opt, ..., shape (count,)."""
-    free = bootstrap(data, point, count, seed).free
+    free = bootstrap(data, point, count, seed)
     return [point.problems.law.log_numbers(free[t]) for t in range(len(free))]
 
 

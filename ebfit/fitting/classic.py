@@ -4,7 +4,7 @@ import numpy as np
 
 from ebfit.fitting.bootstrap import draw_numbers
 from ebfit.fitting.enough import WANTED_FOR_REVISED, counts, why_not_fitted
-from ebfit.fitting.intervals import NOT_IDENTIFIED, Interval, two_sided
+from ebfit.fitting.intervals import NOT_IDENTIFIED, Interval, beyond, two_sided
 from ebfit.fitting.observations import Observations
 from ebfit.fitting.point import fit_points, log_evidence
 from ebfit.fitting.result import TargetFit
@@ -39,21 +39,15 @@ def fit_classic(data: Observations, replicates: int, confidence: float, seed: in
                 f"the classic law does not describe these data: its RMS log residual is {rms:.3f}, that of the "
                 f"revised law {revised_rms:.3f}. Use --law revised."
             )
-        collapsed_draws = float(np.mean(draws[t]["s_min"] < np.log(least_s_min)))
         if warnings:
             b_crit = NOT_IDENTIFIED
-        elif collapsed_draws > 0.5 * (1.0 - confidence):
-            low = float(np.exp(np.quantile(draws[t]["b_crit"], 1.0 - confidence)))
-            b_crit = Interval(None, low, None, "lower_bound")
-            warnings.append(
-                "the data allow a classic law without a plateau (S_min near zero), and then there is no upper bound on "
-                "B_crit: add larger batch sizes."
-            )
         else:
-            b_crit = two_sided(log_b_crit, draws[t]["b_crit"], confidence)
+            b_crit, outside = _bracketed(log_b_crit, draws[t]["b_crit"], data.reached_batches(t), confidence)
+            warnings += outside
         fits.append(
             TargetFit(
                 law="classic",
+                free=point.free[t],
                 params=params,
                 numbers={"b_crit": b_crit},
                 s_min=params["s_min"],
@@ -67,6 +61,26 @@ def fit_classic(data: Observations, replicates: int, confidence: float, seed: in
             )
         )
     return fits
+
+
+def _bracketed(
+    log_value: float, log_draws: FloatArray, reached: FloatArray, confidence: float
+) -> tuple[Interval, list[str]]:
+    """Return B_crit where the batch sizes that reached the target bracket it, else the bound that they set."""
+    sides = beyond(log_value, log_draws, reached)
+    if "above" in sides:
+        low = float(np.exp(np.quantile(log_draws, 1.0 - confidence)))
+        return Interval(None, low, None, "lower_bound"), [
+            f"B_crit lies beyond the largest batch size, {np.exp(reached[-1]):,.0f} tokens: the steps still "
+            "fall there. Add larger ones."
+        ]
+    if "below" in sides:
+        high = float(np.exp(np.quantile(log_draws, confidence)))
+        return Interval(None, None, high, "upper_bound"), [
+            f"B_crit lies below the smallest batch size, {np.exp(reached[0]):,.0f} tokens: the tokens still "
+            "fall there. Add smaller ones."
+        ]
+    return two_sided(log_value, log_draws, confidence), []
 
 
 def _revised_where_possible(

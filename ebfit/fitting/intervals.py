@@ -16,6 +16,7 @@ Status = Literal["ok", "upper_bound", "lower_bound", "not_identified"]
 Side = Literal["below", "above"]
 
 _NEAR = 2.0  # a batch size within this factor of B_min counts as near it: the step of the usual sweep
+_NEAR_FOR_DRAWS = 4.0  # the same for replicates, which scatter
 _OUTSIDE_SHARE = 0.1  # of the replicates beyond the batch sizes that reached the target: no longer bracketed
 
 
@@ -54,6 +55,16 @@ def two_sided(log_value: float, log_draws: FloatArray, confidence: float) -> Int
     )
 
 
+def beyond(log_value: float, log_draws: FloatArray, reached: FloatArray) -> set[Side]:
+    """Return the sides on which an estimate, or many of its replicates, lie outside the rising ``reached``."""
+    sides: set[Side] = set()
+    if log_value < reached[0] or np.mean(log_draws < reached[0]) > _OUTSIDE_SHARE:
+        sides.add("below")
+    if log_value > reached[-1] or np.mean(log_draws > reached[-1]) > _OUTSIDE_SHARE:
+        sides.add("above")
+    return sides
+
+
 def open_sides_of_b_opt(
     log_value: float, log_draws: FloatArray, reached: FloatArray, log_tokens: FloatArray, censored: FloatArray
 ) -> set[Side]:
@@ -77,24 +88,24 @@ def open_sides_of_b_opt(
     fewest = int(np.argmin(log_tokens))
     rise_below = fewest > 0 or bool(np.any(censored < reached[0]))
     rise_above = fewest < len(reached) - 1
-    sides: set[Side] = set()
-    if not rise_below or log_value < reached[0] or np.mean(log_draws < reached[0]) > _OUTSIDE_SHARE:
+    sides = beyond(log_value, log_draws, reached)
+    if not rise_below:
         sides.add("below")
-    if not rise_above or log_value > reached[-1] or np.mean(log_draws > reached[-1]) > _OUTSIDE_SHARE:
+    if not rise_above:
         sides.add("above")
     return sides
 
 
-def b_min_is_near(log_value: float, reached: FloatArray, censored: FloatArray) -> bool:
+def b_min_is_near(log_value: float, log_draws: FloatArray, reached: FloatArray, censored: FloatArray) -> bool:
     """Whether some batch size that was run lies near enough to B_min to hold it from below.
 
     Parameters
     ----------
     log_value : float
+    log_draws : ndarray, shape (N,)
     reached, censored : ndarray
         Distinct log batch sizes that reached the target, and that ended above it, rising.
     """
-    below = censored[censored <= reached[0]]
-    return bool(
-        reached[0] - log_value <= np.log(_NEAR) or (len(below) > 0 and log_value - below[-1] <= np.log(_NEAR))
-    )
+    witnesses = np.append(censored[censored <= reached[0]][-1:], reached[0])
+    far_draws = np.abs(log_draws[:, None] - witnesses).min(axis=1) > np.log(_NEAR_FOR_DRAWS)
+    return bool(np.abs(log_value - witnesses).min() <= np.log(_NEAR) and np.mean(far_draws) <= _OUTSIDE_SHARE)

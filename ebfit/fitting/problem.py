@@ -56,10 +56,6 @@ class Problems:
             prior_centre=self.prior_centre[index],
         )
 
-    def repeat(self, times: int) -> "Problems":
-        """Return every problem ``times`` times, copies next to each other."""
-        return self.take(np.repeat(np.arange(len(self)), times))
-
     def residuals(self, free: FloatArray) -> FloatArray:
         """Return the residuals, shape (K, n + p), for free parameters of shape (K, p)."""
         with np.errstate(all="ignore"):

@@ -24,12 +24,14 @@ class TargetFit:
     Attributes
     ----------
     law : str
+    free : ndarray, shape (p,)
+        The law's free parameters, as `ebfit.laws` takes them.
     params : dict
         The law's parameters, steps and tokens.
     numbers : dict
         name -> Interval for b_min and b_opt, or b_crit; tokens.
     s_min, e_min, s_opt : float or None
-        Steps, tokens, steps.
+        Steps, tokens, steps; None where they would be extrapolated (revised), and s_opt for the classic law.
     rms_log_residual : float
         Over the points that reached the target, natural log.
     misfit_log_sd : float
@@ -41,10 +43,11 @@ class TargetFit:
     """
 
     law: str
+    free: FloatArray
     params: dict[str, float]
     numbers: dict[str, Interval]
-    s_min: float
-    e_min: float
+    s_min: float | None
+    e_min: float | None
     s_opt: float | None
     rms_log_residual: float
     misfit_log_sd: float

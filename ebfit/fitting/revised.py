@@ -27,6 +27,7 @@ from ebfit.laws import LAWS, SECOND_OPINIONS, FloatArray
 _EVIDENCE_TEMPER = 0.5
 _LEAST_WEIGHT = 0.005
 _SECOND_LAW_WINS = 0.9  # weight from which the user is told
+_KNOWN_WITHIN = 4.0  # from one end of its interval to the other, S_min is shown
 
 
 def fit_revised(data: Observations, replicates: int, confidence: float, seed: int) -> list[TargetFit]:
@@ -70,11 +71,12 @@ def fit_revised(data: Observations, replicates: int, confidence: float, seed: in
         fits.append(
             TargetFit(
                 law="revised",
+                free=point.free[t],
                 params=params,
                 numbers={"b_min": b_min, "b_opt": b_opt},
-                s_min=params["s_min"],
-                e_min=params["e_min"],
-                s_opt=params["s_opt"],
+                s_min=params["s_min"] if _is_known(mixed["s_min"], confidence) else None,
+                e_min=params["e_min"] if b_opt.status == "ok" else None,
+                s_opt=params["s_opt"] if b_opt.status == "ok" else None,
                 rms_log_residual=float(point.rms_log_residual[t]),
                 misfit_log_sd=float(point.misfit_sd[t]),
                 second_opinion=opinion,
@@ -92,9 +94,13 @@ def _b_opt(
         return two_sided(log_value, log_draws, confidence)
     if len(open_sides) == 2:
         return NOT_IDENTIFIED
-    if "below" in open_sides:
-        return Interval(None, None, _bound(point, t, "b_opt", 1, log_draws, confidence), "upper_bound")
-    return Interval(None, _bound(point, t, "b_opt", -1, log_draws, confidence), None, "lower_bound")
+    side = 1 if "below" in open_sides else -1
+    bound = _bound(point, t, "b_opt", side, log_draws, confidence)
+    if bound is None:
+        return NOT_IDENTIFIED
+    if side > 0:
+        return Interval(None, None, bound, "upper_bound")
+    return Interval(None, bound, None, "lower_bound")
 
 
 def _b_min(
@@ -108,11 +114,18 @@ def _b_min(
 ) -> Interval:
     reached = data.reached_batches(t)
     # Where tokens were not seen to rise towards small batches, nothing was seen of the approach to B_min either.
-    if "below" not in open_sides and b_min_is_near(log_value, reached, data.censored_batches(t)):
+    if "below" not in open_sides and b_min_is_near(log_value, log_draws, reached, data.censored_batches(t)):
         return two_sided(log_value, log_draws, confidence)
     # The smallest batch size that reached the target is an upper bound by itself.
     high = min(_bound(point, t, "b_min", 1, log_draws, confidence) or np.inf, float(np.exp(reached[0])))
     return Interval(None, None, high, "upper_bound")
+
+
+def _is_known(log_draws: FloatArray, confidence: float) -> bool:
+    """Whether replicates agree on a number that has no status of its own."""
+    tail = 0.5 * (1.0 - confidence)
+    low, high = np.quantile(log_draws, [tail, 1.0 - tail])
+    return bool(high - low < np.log(_KNOWN_WITHIN))
 
 
 def _bound(

@@ -1,11 +1,15 @@
 """Fit a law to all targets of one group of runs."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from ebfit.fitting.classic import fit_classic
 from ebfit.fitting.observations import Observations
 from ebfit.fitting.result import TargetFit
 from ebfit.fitting.revised import fit_revised
+from ebfit.fitting.seeds import merge_seeds
+from ebfit.laws import LAWS
 
 _FITTERS = {"revised": fit_revised, "classic": fit_classic}
 
@@ -32,7 +36,16 @@ def fit_targets(
     list of TargetFit
         One per target, in order.
     """
-    return _FITTERS[law_name](_in_canonical_order(data), replicates, confidence, seed)
+    data = _in_canonical_order(data)
+    fits = _FITTERS[law_name](merge_seeds(data), replicates, confidence, seed)
+    return [replace(fit, rms_log_residual=_rms(fit, data, t)) for t, fit in enumerate(fits)]
+
+
+def _rms(fit: TargetFit, data: Observations, t: int) -> float:
+    """Return the RMS log residual over every run that reached the target; the fit saw the mean of seeds."""
+    reached = data.reached[:, t]
+    residual = LAWS[fit.law].log_steps(fit.free, data.log_batch[reached]) - data.log_steps[reached, t]
+    return float(np.sqrt(np.mean(residual**2)))
 
 
 def _in_canonical_order(data: Observations) -> Observations:
