@@ -1,6 +1,7 @@
 """The Python API: from runs or a points table to a `Fit`, the document that `ebfit fit` writes."""
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any, Literal
 
 import numpy as np
@@ -12,20 +13,18 @@ from ebfit.files import (
     CurveRecord,
     Estimate,
     Fit,
-    Input,
     PointRecord,
     RunRecord,
     SecondOpinionRecord,
     SkippedTarget,
     TargetRecord,
     Trends,
-    sha256,
 )
 from ebfit.fitting import LEAST_TRIED, Interval, TargetFit, fit_targets, why_not_fitted
 from ebfit.points import PointsTable
-from ebfit.records import run_record
+from ebfit.records import input_record, run_record
 from ebfit.runs import LossKind, ReadOptions, Run, files_read
-from ebfit.samples import Sample, choose_loss, sample_from_curves, smooth_runs
+from ebfit.samples import Sample, choose_loss, one_size_where_alike, sample_from_curves, smooth_runs
 
 LawName = Literal["revised", "classic"]
 _CURVE_ROWS = 200  # kept per run for plots
@@ -81,6 +80,7 @@ def fit(
     settings: dict[str, Any] = {
         "law": law,
         "targets": "auto" if requested is None else requested,
+        "n_targets": n_targets,
         "bootstrap": bootstrap,
         "confidence": confidence,
         "seed": seed,
@@ -89,24 +89,25 @@ def fit(
     if isinstance(source, PointsTable):
         samples, skipped = _points_samples(source, requested)
         warnings += source.warnings
-        inputs = [Input(path=str(source.path), sha256=sha256(source.path))]
+        inputs = [input_record(source.path)]
         runs: list[RunRecord] = []
     else:
-        sample, runs, reason, more = _runs_sample(source, requested, n_targets, loss)
+        kind, reason = choose_loss(source, loss) if source else ("train", "")
+        settings |= {"loss": kind, "loss_reason": reason, "reading": _said(read_options)}
+        sample, runs, more = _runs_sample(source, requested, n_targets, kind)
         samples, skipped = [sample], []
-        settings["loss"] = reason
         warnings += more
-        inputs = [Input(path=str(path), sha256=sha256(path)) for path in files_read(source, read_options)]
+        inputs = [input_record(path) for path in files_read(source, read_options)]
 
     records: list[TargetRecord] = []
-    first_trends = Trends()
+    found_trends = Trends()
     for sample in samples:
         fitted, passed_over = _fit_sample(sample, law, bootstrap, confidence, seed)
         skipped += passed_over
         records += [_target_record(sample, t, result) for t, result in fitted]
         if law == "revised" and len(samples) == 1:
             results = [result for _, result in fitted]
-            first_trends = Trends(
+            found_trends = Trends(
                 b_opt_vs_tokens=trends.power_law(results, "b_opt", confidence),
                 b_min_vs_tokens=trends.power_law(results, "b_min", confidence),
             )
@@ -120,7 +121,7 @@ def fit(
         runs=runs,
         targets=records,
         skipped_targets=skipped,
-        trends=first_trends,
+        trends=found_trends,
         warnings=warnings,
     )
 
@@ -169,11 +170,11 @@ def _points_samples(
 
 
 def _runs_sample(
-    runs: Sequence[Run], requested: Sequence[float] | None, n_targets: int, loss: LossKind | None
-) -> tuple[Sample, list[RunRecord], str, list[str]]:
+    runs: Sequence[Run], requested: Sequence[float] | None, n_targets: int, kind: LossKind
+) -> tuple[Sample, list[RunRecord], list[str]]:
     if not runs:
         raise BadInputError("no runs to fit.")
-    kind, reason = choose_loss(runs, loss)
+    runs, warnings = one_size_where_alike(runs)
     curves = smooth_runs(runs, kind)
     log_batch = np.log([run.batch_tokens for run in runs])
     chosen = requested if requested is not None else targets.choose(curves, log_batch, n_targets)
@@ -182,7 +183,7 @@ def _runs_sample(
         record = run_record(run)
         record.curve = _curve_record(run, kind, curve)
         records.append(record)
-    warnings = [
+    warnings += [
         f"{run.name}: diverged after step {curve.diverged_after:.0f}; the rest of it is left out."
         for run, curve in zip(runs, curves, strict=True)
         if curve.diverged_after is not None
@@ -190,10 +191,23 @@ def _runs_sample(
     rates = sorted({run.lr for run in runs if run.lr is not None})
     if rates and rates[-1] > 1.01 * rates[0]:
         warnings.append(
-            f"the runs have different learning rates ({rates[0]:g} to {rates[-1]:g}): the law holds for runs that "
-            "differ in batch size alone."
+            f"the runs have different learning rates ({rates[0]:g} to {rates[-1]:g}), and the law holds for runs that "
+            "differ in batch size alone: fit those of each learning rate by themselves."
         )
-    return sample_from_curves(runs, curves, chosen), records, reason, warnings
+    return sample_from_curves(runs, curves, chosen), records, warnings
+
+
+def _said(options: ReadOptions | None) -> dict[str, Any]:
+    """Return the reading options that are not as they are by default, as JSON holds them."""
+    if options is None:
+        return {}
+    told = {field.name: getattr(options, field.name) for field in fields(options)}
+    standard = ReadOptions()
+    return {
+        name: str(value) if name == "manifest" else dict(value) if name == "columns" else value
+        for name, value in told.items()
+        if value != getattr(standard, name)
+    }
 
 
 def _curve_record(run: Run, kind: LossKind, smooth: SmoothCurve) -> CurveRecord:
@@ -280,7 +294,7 @@ def _point_records(sample: Sample, t: int) -> list[PointRecord]:
     data = sample.observations
     records = []
     for r in np.flatnonzero(data.present[:, t]):
-        steps = float(np.exp(data.log_steps[r, t]))
+        steps = float(f"{np.exp(data.log_steps[r, t]):.12g}")  # exp(log(30)) is 30, not 30.000000000000004
         batch_tokens = sample.batch_tokens[r]
         censored = bool(data.censored[r, t])
         se = float(data.log_steps_se[r, t]) * steps

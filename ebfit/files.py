@@ -6,14 +6,36 @@ Programs may rely on the keys here; a change that breaks them raises the number 
 import hashlib
 import os
 import tempfile
+from math import isfinite, nan
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
 
 from ebfit.errors import BadInputError
 
 Status = Literal["ok", "upper_bound", "lower_bound", "not_identified"]
+
+
+def _plain(value: float) -> float | int | None:
+    """Write whole numbers as integers, as batch sizes mostly are."""
+    if not isfinite(value):
+        return None
+    return int(value) if value.is_integer() else value
+
+
+Tokens = Annotated[float, PlainSerializer(_plain, when_used="json")]
+# of a run that `inspect` shows though nothing tells its batch size: null in the file, NaN in memory
+UnknownTokens = Annotated[Tokens, BeforeValidator(lambda value: nan if value is None else value)]
 
 
 class _Model(BaseModel):
@@ -53,7 +75,7 @@ class RunRecord(_Model):
     name: str
     path: str
     format: str
-    batch_tokens: float
+    batch_tokens: UnknownTokens
     batch_source: str
     seq_len: int | None
     lr: float | None
@@ -75,7 +97,7 @@ class PointRecord(_Model):
     """One run at one target loss: reached at ``steps``, or not within ``steps`` (censored)."""
 
     run: str
-    batch_tokens: float
+    batch_tokens: Tokens
     steps: float
     tokens: float
     steps_se: float | None
@@ -112,6 +134,12 @@ class TargetRecord(_Model):
     warnings: list[str] = Field(default_factory=list)
     points: list[PointRecord] = Field(default_factory=list)
 
+    @model_serializer(mode="wrap")
+    def _without_numbers_of_other_laws(self, as_usual: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        document: dict[str, Any] = as_usual(self)
+        other = ("b_min", "b_opt") if self.law == "classic" else ("b_crit",)
+        return {key: value for key, value in document.items() if not (key in other and value is None)}
+
 
 class SkippedTarget(_Model):
     """A target loss that was asked for and not fitted, with the reason."""
@@ -133,7 +161,7 @@ class Trend(_Model):
 
 
 class Trends(_Model):
-    """The power laws of a fit; None where fewer than three targets identify one."""
+    """The power laws of a fit; None where fewer than three targets identify one, or there are several groups."""
 
     b_opt_vs_tokens: Trend | None = None
     b_min_vs_tokens: Trend | None = None
@@ -224,12 +252,18 @@ def check_writable(path: Path) -> None:
     BadInputError
         If the path is a folder, or its folder does not exist or is not writable.
     """
+    try:
+        is_there = path.exists()
+    except OSError as error:
+        raise BadInputError(f"{path}: cannot be a file ({error.strerror}). Choose another path.") from None
     if path.is_dir():
         raise BadInputError(f"{path}: is a folder. Name a file to write, such as {path / 'fit.json'}.")
+    if is_there and not path.is_file():
+        raise BadInputError(f"{path}: is no ordinary file, and would be replaced by one. Name another.")
     folder = path.parent
     if not folder.is_dir():
         raise BadInputError(f"{folder}: no such folder to write {path.name} into. Create it first.")
-    if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
+    if not os.access(folder, os.W_OK) or (is_there and not os.access(path, os.W_OK)):
         raise BadInputError(f"{path}: not writable. Choose another path, or change its permissions.")
 
 

@@ -95,10 +95,14 @@ def read_points(path: str | Path) -> PointsTable:
 
 def _read_cells(path: Path) -> pd.DataFrame:
     """Return the cells as text; the index is the line of the file."""
-    if not path.exists():
+    try:
+        is_there = path.exists()
+    except OSError as error:
+        raise BadInputError(f"{path}: cannot be a file ({error.strerror}).") from None
+    if not is_there:
         raise BadInputError(f"{path}: no such file.")
     if not path.is_file():
-        raise BadInputError(f"{path}: not a file. --points takes one CSV file.")
+        raise BadInputError(f"{path}: not an ordinary file. --points takes one CSV file.")
     try:
         # The header is read like any row: pandas would rename repeated names, and cut rows that are longer than it.
         rows = pd.read_csv(
@@ -187,11 +191,17 @@ def _sample(group: str | None, rows: Sequence[_Row]) -> Sample:
             np.log([row.batch_tokens for row in first]), log_steps, censored, covariance
         ),
         batch_tokens=[row.batch_tokens for row in first],
-        run_names=[_name(row) for row in first],
+        run_names=_names(first),
         seeds=[row.seed for row in first],
     )
 
 
-def _name(row: _Row) -> str:
-    size = f"B={row.batch_tokens:.10g}"
-    return size if row.seed is None else f"{size} seed={row.seed}"
+def _names(rows: Sequence[_Row]) -> list[str]:
+    """Return a name per run; replicates without a seed are numbered."""
+    plain = [f"B={row.batch_tokens:.10g}" + ("" if row.seed is None else f" seed={row.seed}") for row in rows]
+    total, seen = Counter(plain), Counter[str]()
+    names = []
+    for name in plain:
+        seen[name] += 1
+        names.append(name if total[name] == 1 else f"{name} #{seen[name]}")
+    return names

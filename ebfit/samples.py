@@ -1,7 +1,7 @@
 """A sample is what one fit is made of: the runs of one group, their targets and what they took to reach them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from ebfit.errors import BadInputError
 from ebfit.fitting import Observations
 from ebfit.runs import LossKind, Run
 
+_ALIKE = 0.01  # relative difference below which batch sizes of a sweep are the same one
 DENSE_ROWS = 15  # rows of validation loss in the stable phase from which crossings can be read
 
 
@@ -55,6 +56,28 @@ class Sample:
             seeds=[seed for seed, kept in zip(self.seeds, present, strict=True) if kept],
             unusable={target: count for target, count in self.unusable.items() if target in targets},
         )
+
+
+def one_size_where_alike(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
+    """Give runs whose batch sizes differ by less than they can be known one batch size, their median.
+
+    Sizes read off a rounded tokens column come out a little different for every run; taken as they are, seeds of
+    one batch size would pass for different batch sizes.
+    """
+    sizes = np.unique([run.batch_tokens for run in runs])
+    cluster = np.cumsum(np.diff(np.log(sizes), prepend=np.log(sizes[0])) > _ALIKE)
+    common: dict[float, float] = {}
+    warnings: list[str] = []
+    for c in np.unique(cluster):
+        members = sizes[cluster == c]
+        middle = float(np.quantile(members, 0.5, method="lower"))
+        common |= {float(size): middle for size in members}
+        if len(members) > 1:
+            listed = ", ".join(f"{size:,.6g}" for size in members[:4]) + (", ..." if len(members) > 4 else "")
+            warnings.append(
+                f"batch sizes of {listed} tokens are taken for one, {middle:,.6g}: they differ too little."
+            )
+    return [replace(run, batch_tokens=common[float(run.batch_tokens)]) for run in runs], warnings
 
 
 def choose_loss(runs: Sequence[Run], wanted: LossKind | None) -> tuple[LossKind, str]:

@@ -131,12 +131,23 @@ def test_a_censored_run_holds_b_min_from_below():
 
 
 def test_near_is_a_doubling():
-    reached = np.log([2000.0, 4000.0])
-    assert b_min_is_near(np.log(1001.0), reached, np.array([]))
-    assert not b_min_is_near(np.log(999.0), reached, np.array([]))
-    assert b_min_is_near(np.log(900.0), reached, np.log([500.0]))
-    assert not b_min_is_near(np.log(900.0), reached, np.log([400.0]))
-    assert not b_min_is_near(np.log(900.0), reached, np.log([3000.0]))  # stopped early, far above
+    def near(value, censored=()):
+        return b_min_is_near(
+            np.log(value), np.full(100, np.log(value)), np.log([2000.0, 4000.0]), np.log(censored)
+        )
+
+    assert near(1001.0)
+    assert not near(999.0)
+    assert near(900.0, [500.0])
+    assert not near(900.0, [400.0])
+    assert not near(900.0, [3000.0])  # stopped early, far above
+
+
+def test_b_min_whose_replicates_wander_off_is_not_held_from_below():
+    reached, draws = np.log([2000.0, 4000.0]), np.full(100, np.log(1500.0))
+    assert b_min_is_near(np.log(1500.0), draws, reached, np.array([]))
+    draws[:11] = np.log(400.0)  # beyond a factor of 4 of the smallest batch size that was run
+    assert not b_min_is_near(np.log(1500.0), draws, reached, np.array([]))
 
 
 # --- percentile intervals -----------------------------------------------------------------------------------------

@@ -46,9 +46,10 @@ def _assert_scaled(fit, reference, *, tokens, steps):
                 assert (was is None) == (now is None), (name, end)
                 if was is not None:
                     assert now == pytest.approx(was * tokens / steps, rel=rel), (name, end)
-        assert target.e_min == pytest.approx(old.e_min * tokens, rel=rel)
-        assert target.s_opt == pytest.approx(old.s_opt * steps, rel=rel)
-        assert target.s_min == pytest.approx(old.s_min * steps, rel=rel)
+        assert (target.e_min is None) == (old.e_min is None) == (old.b_opt.status != "ok")
+        assert target.params["e_min"] == pytest.approx(old.params["e_min"] * tokens, rel=rel)
+        assert target.params["s_opt"] == pytest.approx(old.params["s_opt"] * steps, rel=rel)
+        assert target.params["s_min"] == pytest.approx(old.params["s_min"] * steps, rel=rel)
         assert target.rms_log_residual == pytest.approx(old.rms_log_residual, rel=rel)
         assert target.second_opinion.weight == pytest.approx(old.second_opinion.weight, abs=1e-6)
 

@@ -202,7 +202,7 @@ def test_a_bad_file_is_named(tmp_path, content, says):
 def test_a_file_that_is_not_there_and_a_folder(tmp_path):
     with pytest.raises(BadInputError, match="no such file"):
         read_points(tmp_path / "gone.csv")
-    with pytest.raises(BadInputError, match="not a file"):
+    with pytest.raises(BadInputError, match="not an ordinary file"):
         read_points(tmp_path)
 
 

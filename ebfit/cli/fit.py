@@ -107,6 +107,8 @@ def fit(
         seed=seed,
         read_options=reading_options,
     )
+    print_lines("warning", collapsed_warnings(result.runs) + result.warnings)
+    print_lines("target skipped", [f"{item.loss:g}: {item.reason}." for item in result.skipped_targets])
     written = []
     if output is not None:
         result.save(output)
@@ -123,8 +125,6 @@ def fit(
             typer.echo(f"wrote {path}")
         if output is None:
             typer.echo("The result was not kept; -o fit.json would.")
-    print_lines("warning", collapsed_warnings(result.runs) + result.warnings)
-    print_lines("target skipped", [f"{item.loss:g}: {item.reason}." for item in result.skipped_targets])
 
 
 def _parse_targets(text: str) -> list[float] | Literal["auto"]:

@@ -34,6 +34,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(error.exit_status)
     except KeyboardInterrupt:
         sys.exit(130)
+    except OSError as error:
+        if debug:
+            raise
+        _say(f"{error.filename or 'the output'}: {error.strerror}. Nothing more could be read or written.")
+        sys.exit(2)
     except Exception as error:
         if debug:
             raise

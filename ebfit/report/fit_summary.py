@@ -20,9 +20,9 @@ def print_fit(fit: Fit) -> None:
 
 def _headline(fit: Fit) -> Text:
     sizes = sorted({point.batch_tokens for target in fit.targets for point in target.points})
-    runs = {point.run for target in fit.targets for point in target.points}
+    runs = {(target.group, point.run) for target in fit.targets for point in target.points}
     text = f"{len(runs)} runs at {len(sizes)} batch sizes from {size(sizes[0])} to {size(sizes[-1])} tokens"
-    loss = fit.settings.get("loss")
+    loss = fit.settings.get("loss_reason")
     return Text(f"{text}; {loss}." if loss else f"{text}.")
 
 

@@ -119,6 +119,11 @@ def find_batch_size(
                 f"the batch size is {best.tokens:g} tokens by the {best.source}, but {other.tokens:g} by the "
                 f"{other.source}; the first was used."
             )
+    if best.tokens < 1.0:
+        raise BadInputError(
+            f"a batch size of {best.tokens:.3g} tokens ({best.source}) is less than one token: the number seems to "
+            "count millions or billions. Give --batch-tokens and, if a column is at fault, another with --columns."
+        )
     warnings += _offset_warning(columns, steps, best.tokens, stable)
     return BatchSize(best.tokens, best.source, warnings)
 

@@ -53,6 +53,7 @@ _LOOSE = {
     "val": re.compile(r"(eval|val|valid|validation)_.*(loss|crossentropyloss|cross_entropy|ce)"),
     "lr": re.compile(r"((train|optim)_)?(lr|learning_rate)_(adam|adamw|muon|sgd|lion|group|pg)\w*"),
 }
+_SPARSE = 0.05  # share of the numbers of the fullest column of a role below which another does not count
 # What a loss pattern must not take: averages over weights, best-so-far values, parts of the loss.
 _NOT_A_LOSS = re.compile(r"(?:^|_)(?:best|min|max|ema|wa|aux|z|router|balancing)(?:_|$)")
 
@@ -162,8 +163,11 @@ def _pick(role: str, table: Any, names: Sequence[str], columns: Columns) -> None
                 candidates.append((tier, index, cells))
     if not candidates:
         return
-    with_numbers = [found for found in candidates if np.isfinite(found[2].values).any()]
-    candidates = with_numbers or candidates
+    counts = [int(np.count_nonzero(np.isfinite(cells.values))) for _, _, cells in candidates]
+    # A column with next to no numbers beside a full one is a summary, such as the mean over the run at its end.
+    candidates = [
+        found for found, count in zip(candidates, counts, strict=True) if count >= _SPARSE * max(counts)
+    ]
     tier, index, cells = candidates[0]
     others = [names[i] for _, i, other in candidates[1:] if not _same(cells, other)]
     if role == "val" and any(t == tier for t, i, _ in candidates[1:] if names[i] in others):

@@ -96,7 +96,7 @@ def curve_of(
         # The first means are over fewer steps: no more have been made.
         moved = ordered.steps - (np.minimum(window, ordered.steps) - 1) / 2
     lag = float(np.median(ordered.steps - moved)) if len(moved) else 0.0
-    return Curve(moved, loss, column, lag)
+    return Curve(moved, loss, column, lag, ordered.steps)
 
 
 def _gaps(steps: FloatArray, logged: FloatArray) -> FloatArray:

@@ -26,12 +26,15 @@ class Curve:
         The column of the log that the loss came from.
     lag_steps : float
         How many steps the logged steps were moved back to undo averaging.
+    logged_steps : ndarray, shape (n,), or None
+        The steps as logged, where they were moved.
     """
 
     steps: FloatArray
     loss: FloatArray
     column: str
     lag_steps: float = 0.0
+    logged_steps: FloatArray | None = None
 
 
 @dataclass(frozen=True)
@@ -103,5 +106,7 @@ class Run:
         curve = self.curve(kind)
         if curve is None:
             return None
-        inside = (curve.steps >= self.stable_from) & (curve.steps <= self.stable_to)
-        return Curve(curve.steps[inside], curve.loss[inside], curve.column, curve.lag_steps)
+        # A mean over steps must begin after the warmup and end before the decay; its last step is the logged one.
+        logged = curve.steps if curve.logged_steps is None else curve.logged_steps
+        inside = (curve.steps >= self.stable_from) & (logged <= self.stable_to)
+        return Curve(curve.steps[inside], curve.loss[inside], curve.column, curve.lag_steps, logged[inside])

@@ -1,0 +1,171 @@
+"""One test per reported fault, named after it."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+from strategies import write_points
+
+import ebfit
+from ebfit.cli.main import main
+from ebfit.errors import BadInputError
+from ebfit.fitting import Observations, fit_targets
+from ebfit.laws import classic, revised
+from ebfit.runs import Run
+from ebfit.runs.run import Curve
+
+
+def _write_log(path, batch, last, offset=0.0, tokens=None, header="step,loss,lr,tokens"):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    steps = np.unique(np.round(np.geomspace(1, last, 80)).astype(int))
+    loss = 2.0 + offset + 6.0 * steps**-0.5 + (2e3 / batch) ** 0.8
+    counted = steps * batch if tokens is None else tokens(steps * batch)
+    rows = [f"{s},{y:.6f},{1e-3 * min(1, s / 10)},{t}" for s, y, t in zip(steps, loss, counted, strict=True)]
+    path.write_text("\n".join([header, *rows]) + "\n")
+
+
+def _single(log_batch, log_steps):
+    log_steps = np.asarray(log_steps)[:, None]
+    none = np.zeros(log_steps.shape, dtype=bool)
+    return Observations(np.asarray(log_batch), log_steps, none, np.zeros((len(log_steps), 1, 1)))
+
+
+@pytest.mark.parametrize(("sizes", "status"), [((1e3, 32e3), "lower_bound"), ((1e6, 32e6), "upper_bound")])
+def test_classic_b_crit_outside_the_batch_sizes_is_a_bound(sizes, status):
+    """B_crit of 160K tokens was printed as 159K [146K, 172K] from batch sizes of 1K to 32K."""
+    rng = np.random.default_rng(0)
+    log_batch = np.linspace(*np.log(sizes), 9)
+    truth = np.log([1e3, 1.6e8])
+    log_steps = classic.log_steps(truth, log_batch) + 0.005 * rng.standard_normal(9)
+    fit = fit_targets("classic", _single(log_batch, log_steps), replicates=400, confidence=0.95, seed=0)[0]
+    b_crit = fit.numbers["b_crit"]
+    assert b_crit.status == status
+    assert b_crit.value is None
+    assert (b_crit.low or 0.0) < 1.6e5 < (b_crit.high or np.inf)
+
+
+def test_losses_averaged_into_the_decay_do_not_count_as_stable():
+    """Rows logged in the decay were moved back by their window's lag into the stable phase."""
+    logged = np.arange(10.0, 3000.0, 10.0)
+    curve = Curve(logged - 99.5, np.ones_like(logged), "loss", 99.5, logged)
+    run = Run("r", ".", "csv", 64.0, "", None, None, None, 299, {}, 300, 1600, "", train=curve)
+    stable = run.stable_curve("train")
+    assert stable.logged_steps.max() == 1600
+    assert stable.steps.min() >= 300
+
+
+def test_seeds_whose_rounded_tokens_columns_differ_are_one_batch_size(tmp_path):
+    """Sizes read off 3-digit token counts differed in the fourth digit, and passed for 12 batch sizes."""
+    for batch in (1000, 2000, 4000, 8000, 16000, 32000):
+        for seed in range(3):
+            _write_log(
+                tmp_path / f"x{batch}-{seed}" / "log.csv",
+                batch,
+                1500 + 130 * seed,
+                tokens=lambda exact: [f"{count:.2e}" for count in exact],
+            )
+    fit = ebfit.fit(ebfit.read_runs([tmp_path]), bootstrap=100)
+    assert len({point.batch_tokens for point in fit.targets[0].points}) == 6
+    assert any("taken for one" in warning for warning in fit.warnings)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device"])
+def test_output_onto_a_pipe_or_device_does_not_replace_it(tmp_path, kind, capsys):
+    """`-o /dev/full` as root made an ordinary file of the device."""
+    write_points(tmp_path / "points.csv", [{"target_loss": 2, "batch_tokens": 64, "steps": 9}])
+    if kind == "fifo":
+        out = tmp_path / "out"
+        os.mkfifo(out)
+    else:
+        out = "/dev/null"
+    with pytest.raises(SystemExit) as ended:
+        main(["fit", "--points", str(tmp_path / "points.csv"), "-o", str(out)])
+    assert ended.value.code == 2
+    assert "no ordinary file" in capsys.readouterr().err
+    assert not os.path.isfile(out)
+
+
+def test_tokens_counted_in_billions_are_refused(tmp_path):
+    """A batch of 8192 tokens in a column of billions was taken for 8.192e-6 tokens, without a word."""
+    _write_log(tmp_path / "run.csv", 8192, 900, tokens=lambda exact: exact / 1e9)
+    with pytest.raises(BadInputError, match="less than one token"):
+        ebfit.read_runs([tmp_path / "run.csv"])
+
+
+def test_numbers_that_are_not_known_carry_no_made_up_value(tmp_path):
+    """E_min and S_opt were given where B_opt was only a bound."""
+    free = np.array([7.0, 10.0, -0.4, -2.0, 1.0, 0.0])
+    log_batch = np.linspace(11.0, 14.0, 9)  # all above B_opt
+    fit = fit_targets(
+        "revised",
+        _single(log_batch, revised.log_steps(free, log_batch)),
+        replicates=100,
+        confidence=0.95,
+        seed=0,
+    )[0]
+    assert fit.numbers["b_opt"].status == "upper_bound"
+    assert fit.numbers["b_opt"].high >= np.exp(10.0)
+    assert fit.e_min is None
+    assert fit.s_opt is None
+
+
+def test_a_fit_records_how_its_logs_were_read(tmp_path):
+    """Two fits with different --warmup-steps had the same settings."""
+    for batch in (1000, 2000, 4000, 8000, 16000, 32000, 64000):
+        _write_log(tmp_path / f"x{batch}.csv", batch, 1500)
+    options = ebfit.ReadOptions(warmup_steps=20, columns={"loss": "loss"})
+    fit = ebfit.fit(ebfit.read_runs([tmp_path], options), bootstrap=100, n_targets=3, read_options=options)
+    assert fit.settings["reading"] == {"warmup_steps": 20, "columns": {"loss": "loss"}}
+    assert fit.settings["loss"] == "train"
+    assert fit.settings["n_targets"] == 3
+
+
+def test_a_document_holds_the_numbers_of_its_law_and_plain_integers(tmp_path):
+    """For classic, b_min and b_opt stood there as null; a batch size of 64 was written 64.0."""
+    rows = [
+        {"target_loss": 2.0, "batch_tokens": 64 * 2**i, "steps": 100 + 1e5 / (64 * 2**i)} for i in range(8)
+    ]
+    write_points(tmp_path / "points.csv", rows)
+    for law, keys in (("classic", {"b_crit"}), ("revised", {"b_min", "b_opt"})):
+        fit = ebfit.fit(ebfit.read_points(tmp_path / "points.csv"), law=law, bootstrap=100)
+        fit.save(tmp_path / f"{law}.json")
+        target = json.loads((tmp_path / f"{law}.json").read_text())["targets"][0]
+        assert {"b_min", "b_opt", "b_crit"} & set(target) == keys
+        assert '"batch_tokens": 64,' in (tmp_path / f"{law}.json").read_text()
+        assert ebfit.Fit.load(tmp_path / f"{law}.json") == fit
+
+
+def test_a_run_mean_at_the_end_is_not_taken_for_the_loss_column(tmp_path):
+    """HF logs end in a row with `train_loss`, the mean over the run; it won over 300 rows of `loss`."""
+    steps = range(10, 3000, 10)
+    rows = [{"step": s, "loss": 2 + s**-0.4, "learning_rate": 1e-3} for s in steps]
+    rows.append({"step": 2990, "train_loss": 3.2, "train_runtime": 100.0})
+    (tmp_path / "b64.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run = ebfit.read_runs([tmp_path / "b64.jsonl"])[0]
+    assert run.train.column == "loss"
+    assert len(run.train.steps) == len(steps)
+
+
+def test_replicates_without_seeds_have_names_of_their_own(tmp_path):
+    """Two runs of one batch size were both called B=64, and counted as one."""
+    rows = [
+        {"target_loss": 2.0, "batch_tokens": 64 * 2**i, "steps": 100 + 1e5 / (64 * 2**i) + k}
+        for i in range(8)
+        for k in range(2)
+    ]
+    write_points(tmp_path / "points.csv", rows)
+    fit = ebfit.fit(ebfit.read_points(tmp_path / "points.csv"), law="classic", bootstrap=100)
+    names = [point.run for point in fit.targets[0].points]
+    assert len(set(names)) == 16
+    assert names[:2] == ["B=64 #1", "B=64 #2"]
+
+
+def test_a_name_too_long_for_the_system_is_answered_in_words(tmp_path, capsys):
+    """An over-long name ended as an internal error."""
+    write_points(tmp_path / "points.csv", [{"target_loss": 2, "batch_tokens": 64, "steps": 9}])
+    for arguments in (["--points", "x" * 5000], ["--points", str(tmp_path / "points.csv"), "-o", "x" * 5000]):
+        with pytest.raises(SystemExit) as ended:
+            main(["fit", *arguments])
+        assert ended.value.code == 2
+        assert "internal error" not in capsys.readouterr().err
