@@ -1,10 +1,12 @@
 """How often the intervals of B_min and B_opt hold the truth, over simulated sweeps.
 
 Steps to target are drawn from a law with noise in log S that runs share between targets, as seeds do; every sweep
-has its own random shape. Two worlds: `exact`, where the revised law is the truth, and `surface`, where it is the
-three-term surface of DESIGN 3.4 and the revised law is wrong. Smaller batches than reach a target are censored.
+has its own random shape. Three worlds: `exact`, where the revised law is the truth; `surface`, where it is the
+three-term surface of DESIGN 3.4, the law that the intervals allow for as a second opinion; and `neither`, where both
+are wrong: S(B) = S_min (1 + B_n / B) / (1 - (B_min / B)^beta)^(1/gamma). Batch sizes too small to reach a target are
+censored.
 
-    python benchmarks/coverage.py --sweeps 200 [--worlds exact surface] [--cases plain few noisy censored seeds]
+    python benchmarks/coverage.py --sweeps 200 [--worlds exact ...] [--cases plain few noisy censored seeds misfit]
 
 Prints one row per world, case and number: coverage of the 95% interval where the status is ok, its median
 half-width and the RMS error of the estimate (both in log), how often the status was ok, and how often the
@@ -35,6 +37,7 @@ class Case:
     noise: float = 0.02  # standard deviation of log steps
     below: int = 0  # batch sizes below the first, which run into the end of training
     seeds: int = 1
+    misfit: float = 0.0  # standard deviation of log steps that all seeds of a batch size share
 
 
 CASES = {
@@ -43,6 +46,7 @@ CASES = {
     "noisy": Case(noise=0.06),
     "censored": Case(below=4),
     "seeds": Case(seeds=2),
+    "misfit": Case(seeds=3, noise=0.01, misfit=0.02),
 }
 
 
@@ -60,7 +64,32 @@ def surface_world(rng: np.random.Generator) -> tuple[Callable[..., FloatArray], 
     ]
 
 
-WORLDS = {"exact": (exact_world, revised.log_numbers), "surface": (surface_world, power.log_numbers)}
+def neither_world(rng: np.random.Generator) -> tuple[Callable[..., FloatArray], list[FloatArray]]:
+    """Return S(B) and free parameters (log S_min, log B_min, beta, gamma, B_n / B_min) per target."""
+    shape = [rng.uniform(0.5, 1.3), rng.uniform(0.7, 1.6), rng.uniform(1.0, 6.0)]
+    return _neither_log_steps, [np.array([7.0 + 0.3 * t, 9.0 + 0.4 * t, *shape]) for t in range(TARGETS)]
+
+
+def _neither_log_steps(free: FloatArray, log_batch: FloatArray) -> FloatArray:
+    log_s_min, log_b_min, beta, gamma, noise = free
+    ratio = np.exp(log_b_min - log_batch)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(
+            ratio < 1.0, log_s_min + np.log1p(noise * ratio) - np.log1p(-(ratio**beta)) / gamma, np.inf
+        )
+
+
+def _neither_log_numbers(free: FloatArray) -> dict[str, float]:
+    log_batch = free[1] + np.linspace(1e-4, 6.0, 60_001)
+    log_tokens = log_batch + _neither_log_steps(free, log_batch)
+    return {"b_min": free[1], "b_opt": log_batch[np.argmin(log_tokens)]}
+
+
+WORLDS = {
+    "exact": (exact_world, revised.log_numbers),
+    "surface": (surface_world, power.log_numbers),
+    "neither": (neither_world, _neither_log_numbers),
+}
 
 
 def simulate(world: str, case: Case, rng: np.random.Generator) -> tuple[list[Truth], Observations]:
@@ -74,7 +103,10 @@ def simulate(world: str, case: Case, rng: np.random.Generator) -> tuple[list[Tru
     log_batch = np.repeat(low + stride * np.arange(-case.below, case.sizes), case.seeds)
     luck = rng.standard_normal((len(log_batch), 1))
     own = rng.standard_normal((len(log_batch), TARGETS))
-    noise = case.noise * (np.sqrt(SHARED_NOISE) * luck + np.sqrt(1.0 - SHARED_NOISE) * own)
+    common = np.repeat(rng.standard_normal(len(log_batch) // case.seeds), case.seeds)[:, None]
+    noise = case.misfit * common + case.noise * (
+        np.sqrt(SHARED_NOISE) * luck + np.sqrt(1.0 - SHARED_NOISE) * own
+    )
     log_steps = np.stack([log_steps_of(free, log_batch) for free in laws], axis=1) + noise
     last = np.log(LAST_STEP) + laws[-1][0]
     censored = log_steps > last
