@@ -48,7 +48,9 @@ def _one(problems, k):
 def _best_of(problems, starts):
     """Solve from every start and keep the lowest of each problem, as a point fit does."""
     count, per_problem = starts.shape[:2]
-    found = solve(problems.take(np.repeat(np.arange(count), per_problem)), starts.reshape(count * per_problem, -1))
+    found = solve(
+        problems.take(np.repeat(np.arange(count), per_problem)), starts.reshape(count * per_problem, -1)
+    )
     lowest = np.argmin(found.cost.reshape(count, per_problem), axis=1) + per_problem * np.arange(count)
     return found.free[lowest], found.cost[lowest], found.converged[lowest]
 
