@@ -27,6 +27,8 @@ from ebfit.runs import LossKind, ReadOptions, Run, files_read
 from ebfit.samples import Sample, choose_loss, one_size_where_alike, sample_from_curves, smooth_runs
 
 LawName = Literal["revised", "classic"]
+_MOST_TARGETS = 200
+_MOST_REFITS = 100_000
 _CURVE_ROWS = 200  # kept per run for plots
 
 
@@ -129,10 +131,16 @@ def fit(
 def _check_settings(law: str, n_targets: int, bootstrap: int, confidence: float, seed: int) -> None:
     if law not in ("revised", "classic"):
         raise BadInputError(f"law {law!r} is not known. Choose revised or classic.")
-    if n_targets < 1:
-        raise BadInputError(f"--n-targets must be 1 or more, not {n_targets}.")
+    if not 1 <= n_targets <= _MOST_TARGETS:
+        raise BadInputError(
+            f"--n-targets must lie between 1 and {_MOST_TARGETS}, which {n_targets} does not."
+        )
     if bootstrap < 100:
         raise BadInputError(f"--bootstrap {bootstrap} is too few refits for an interval. Use 100 or more.")
+    if bootstrap > _MOST_REFITS:
+        raise BadInputError(
+            f"--bootstrap {bootstrap} is more than any interval needs. Use {_MOST_REFITS} or fewer."
+        )
     if not 0.5 <= confidence < 1.0:
         raise BadInputError(f"--confidence must lie in 0.5 <= C < 1, such as 0.95; {confidence:g} does not.")
     if seed < 0:

@@ -6,6 +6,7 @@ Programs may rely on the keys here; a change that breaks them raises the number 
 import hashlib
 import os
 import tempfile
+from collections.abc import Iterable
 from math import isfinite, nan
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -22,6 +23,7 @@ from pydantic import (
 )
 
 from ebfit.errors import BadInputError
+from ebfit.text import printable
 
 Status = Literal["ok", "upper_bound", "lower_bound", "not_identified"]
 
@@ -36,6 +38,10 @@ def _plain(value: float) -> float | int | None:
 Tokens = Annotated[float, PlainSerializer(_plain, when_used="json")]
 # of a run that `inspect` shows though nothing tells its batch size: null in the file, NaN in memory
 UnknownTokens = Annotated[Tokens, BeforeValidator(lambda value: nan if value is None else value)]
+
+
+# Names in logs may hold bytes that are no Unicode, which no JSON document can.
+Text = Annotated[str, PlainSerializer(printable, when_used="json")]
 
 
 class _Model(BaseModel):
@@ -54,7 +60,7 @@ class Estimate(_Model):
 class Input(_Model):
     """A file that went into a fit."""
 
-    path: str
+    path: Text
     sha256: str
 
 
@@ -62,7 +68,7 @@ class CurveRecord(_Model):
     """A loss curve thinned for plotting, with the smooth line that was used to find crossings."""
 
     kind: Literal["train", "val"]
-    column: str
+    column: Text
     lag_steps: float = 0.0
     steps: list[float]
     loss: list[float]
@@ -72,20 +78,20 @@ class CurveRecord(_Model):
 class RunRecord(_Model):
     """What was read of one run (shared by ``ebfit.inspect/1`` and ``ebfit.fit/1``)."""
 
-    name: str
-    path: str
+    name: Text
+    path: Text
     format: str
     batch_tokens: UnknownTokens
-    batch_source: str
+    batch_source: Text
     seq_len: int | None
     lr: float | None
     seed: int | None
     rows: int
-    dropped: dict[str, int]
+    dropped: dict[Text, int]
     stable_from: int
     stable_to: int
-    stable_source: str
-    warnings: list[str] = Field(default_factory=list)
+    stable_source: Text
+    warnings: list[Text] = Field(default_factory=list)
     train_loss_first: float | None = None
     train_loss_last: float | None = None
     val_loss_first: float | None = None
@@ -96,7 +102,7 @@ class RunRecord(_Model):
 class PointRecord(_Model):
     """One run at one target loss: reached at ``steps``, or not within ``steps`` (censored)."""
 
-    run: str
+    run: Text
     batch_tokens: Tokens
     steps: float
     tokens: float
@@ -119,7 +125,7 @@ class TargetRecord(_Model):
     """The law fitted at one target loss."""
 
     loss: float
-    group: str | None = None
+    group: Text | None = None
     law: str
     b_min: Estimate | None = None
     b_opt: Estimate | None = None
@@ -131,7 +137,7 @@ class TargetRecord(_Model):
     rms_log_residual: float | None = None
     misfit_log_sd: float | None = None
     second_opinion: SecondOpinionRecord | None = None
-    warnings: list[str] = Field(default_factory=list)
+    warnings: list[Text] = Field(default_factory=list)
     points: list[PointRecord] = Field(default_factory=list)
 
     @model_serializer(mode="wrap")
@@ -145,8 +151,8 @@ class SkippedTarget(_Model):
     """A target loss that was asked for and not fitted, with the reason."""
 
     loss: float
-    group: str | None = None
-    reason: str
+    group: Text | None = None
+    reason: Text
 
 
 class Trend(_Model):
@@ -188,7 +194,7 @@ class Fit(_Model):
     skipped_targets: list[SkippedTarget] = Field(default_factory=list)
     trends: Trends = Field(default_factory=Trends)
     comparison: list[Comparison] = Field(default_factory=list)
-    warnings: list[str] = Field(default_factory=list)
+    warnings: list[Text] = Field(default_factory=list)
 
     def save(self, path: str | Path) -> None:
         """Write fit.json atomically.
@@ -229,8 +235,8 @@ class Inspection(_Model):
     ebfit_version: str
     inputs: list[Input]
     runs: list[RunRecord]
-    warnings: list[str] = Field(default_factory=list)
-    problems: list[str] = Field(default_factory=list)
+    warnings: list[Text] = Field(default_factory=list)
+    problems: list[Text] = Field(default_factory=list)
 
 
 def to_json(document: BaseModel) -> str:
@@ -254,6 +260,9 @@ def check_writable(path: Path) -> None:
     """
     try:
         is_there = path.exists()
+        path.resolve()
+    except RuntimeError:
+        raise BadInputError(f"{path}: is a link to itself. Name another.") from None
     except OSError as error:
         raise BadInputError(f"{path}: cannot be a file ({error.strerror}). Choose another path.") from None
     if path.is_dir():
@@ -265,6 +274,38 @@ def check_writable(path: Path) -> None:
         raise BadInputError(f"{folder}: no such folder to write {path.name} into. Create it first.")
     if not os.access(folder, os.W_OK) or (is_there and not os.access(path, os.W_OK)):
         raise BadInputError(f"{path}: not writable. Choose another path, or change its permissions.")
+
+
+def refuse_overwriting(path: Path, inputs: Iterable[Path]) -> None:
+    """Refuse an output path that is one of the files that were read.
+
+    Raises
+    ------
+    BadInputError
+        Naming the input.
+    """
+    real = os.path.realpath(path)
+    for file in inputs:
+        if os.path.realpath(file) == real:
+            raise BadInputError(
+                f"{path}: is one of the files that were read, and would be lost. Name another output."
+            )
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a folder for output that neither exists nor can be made, without making it.
+
+    Raises
+    ------
+    BadInputError
+        If a file stands in its way or it is not writable.
+    """
+    try:
+        nearest = next(place for place in (path, *path.absolute().parents) if os.path.lexists(place))
+    except OSError as error:
+        raise BadInputError(f"{path}: cannot be a folder ({error.strerror}). Choose another.") from None
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+        raise BadInputError(f"{path}: {nearest} is no folder that can be written to. Choose another.")
 
 
 def make_folder(path: Path) -> None:

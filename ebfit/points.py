@@ -23,6 +23,8 @@ _KNOWN = (
     "censored",
     "group",
 )
+_SMALLEST, _LARGEST = 1e-12, 1e18  # of steps and tokens, whatever they are counted in
+_LARGEST_RELATIVE_SE = 10.0
 _TRUE = {"1", "true", "yes", "y", "t"}
 _FALSE = {"", "0", "false", "no", "n", "f", "nan"}
 _WANTED = "Wanted: target_loss, batch_tokens (or batch_sequences and seq_len), steps"
@@ -133,10 +135,16 @@ def _read_cells(path: Path) -> pd.DataFrame:
 
 
 def _parse_row(path: Path, line: int, cell: dict[str, str]) -> _Row:
-    if cell.get("batch_tokens"):
+    if cell.get("batch_tokens") or "batch_sequences" not in cell:
         batch_tokens = _number(path, line, cell, "batch_tokens")
     else:
         batch_tokens = _number(path, line, cell, "batch_sequences") * _number(path, line, cell, "seq_len")
+    steps = _number(path, line, cell, "steps")
+    for what, value in (("a batch size", batch_tokens), ("steps", steps)):
+        if not _SMALLEST <= value <= _LARGEST:
+            raise BadInputError(
+                f"{path}, line {line}: {what} of {value:g} is nothing that was measured. Correct it."
+            )
     flag = cell.get("censored", "").lower()
     if flag not in _TRUE | _FALSE:
         raise BadInputError(f"{path}, line {line}: censored is {flag!r}. Write true or false.")
@@ -145,11 +153,27 @@ def _parse_row(path: Path, line: int, cell: dict[str, str]) -> _Row:
         group=cell.get("group") or None,
         target=_number(path, line, cell, "target_loss"),
         batch_tokens=batch_tokens,
-        steps=_number(path, line, cell, "steps"),
-        steps_se=_number(path, line, cell, "steps_se", zero_allowed=True) if cell.get("steps_se") else 0.0,
-        seed=int(_number(path, line, cell, "seed", zero_allowed=True)) if seed else None,
+        steps=steps,
+        steps_se=_steps_se(path, line, cell, steps) if cell.get("steps_se") else 0.0,
+        seed=_seed(path, line, cell) if seed else None,
         censored=flag in _TRUE,
     )
+
+
+def _steps_se(path: Path, line: int, cell: dict[str, str], steps: float) -> float:
+    value = _number(path, line, cell, "steps_se", zero_allowed=True)
+    if value > _LARGEST_RELATIVE_SE * steps:
+        raise BadInputError(
+            f"{path}, line {line}: steps_se is {value:g}, many times the steps ({steps:g}). Leave such a point out."
+        )
+    return value
+
+
+def _seed(path: Path, line: int, cell: dict[str, str]) -> int:
+    value = _number(path, line, cell, "seed", zero_allowed=True)
+    if value != int(value) or value > 2**63:
+        raise BadInputError(f"{path}, line {line}: seed is {cell['seed']!r}. Write a whole number.")
+    return int(value)
 
 
 def _number(path: Path, line: int, cell: dict[str, str], column: str, zero_allowed: bool = False) -> float:

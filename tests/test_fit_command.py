@@ -192,7 +192,7 @@ def test_a_disk_that_fills_while_writing(points, tmp_path, ebfit, monkeypatch):
 def test_plots_where_a_file_stands(points, tmp_path, ebfit):
     (tmp_path / "plots").write_text(OLD)
     result = ebfit("fit", "--points", points, "--plots", tmp_path / "plots")
-    _assert_refused(result, 2, "cannot be made a folder")
+    _assert_refused(result, 2, "no folder that can be written to")
 
 
 # --- bad usage -----------------------------------------------------------------------------------------------------

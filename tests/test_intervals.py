@@ -5,7 +5,7 @@ import pytest
 from strategies import exact
 
 from ebfit.fitting import Observations, fit_targets, why_not_fitted
-from ebfit.fitting.intervals import b_min_is_near, open_sides_of_b_opt, two_sided
+from ebfit.fitting.intervals import b_min_is_near, beyond, two_sided, unrisen_sides
 from ebfit.laws import classic, revised
 
 FREE = revised.free_from_params(
@@ -91,22 +91,33 @@ def test_batch_sizes_on_both_sides_bracket_b_opt(seed):
     assert b_opt.status == "ok"
 
 
-def test_open_sides_are_told_by_where_tokens_rise():
-    reached = np.array([1.0, 2.0, 3.0, 4.0])
-    inside, none = np.full(100, 2.4), np.array([])
+def test_sides_are_open_where_tokens_were_not_seen_to_rise():
     valley, falling, rising = np.array([3, 1, 2, 4.0]), np.array([4, 3, 2, 1.0]), np.array([1, 2, 3, 4.0])
-    assert open_sides_of_b_opt(2.4, inside, reached, valley, none) == set()
-    assert open_sides_of_b_opt(2.4, inside, reached, falling, none) == {"above"}
-    assert open_sides_of_b_opt(2.4, inside, reached, rising, none) == {"below"}
-    # a smaller batch that never got there is as good as a rise; a larger one says nothing of small batches
-    assert open_sides_of_b_opt(2.4, inside, reached, rising, np.array([0.5])) == set()
-    assert open_sides_of_b_opt(2.4, inside, reached, rising, np.array([3.5])) == {"below"}
-    # estimate or replicates beyond the batch sizes that reached the target
-    assert open_sides_of_b_opt(0.9, inside, reached, valley, none) == {"below"}
-    assert open_sides_of_b_opt(4.1, inside, reached, valley, none) == {"above"}
+    assert unrisen_sides(valley, 0.1, censored_below=False) == set()
+    assert unrisen_sides(falling, 0.1, censored_below=False) == {"above"}
+    assert unrisen_sides(rising, 0.1, censored_below=False) == {"below"}
+    # a smaller batch that never got there is as good as a rise
+    assert unrisen_sides(rising, 0.1, censored_below=True) == set()
+
+
+def test_a_rise_within_the_noise_is_none():
+    """Tokens that do not depend on the batch size gave B_opt with an interval, from rounding errors."""
+    assert unrisen_sides(np.array([1.1, 1.0, 1.1, 3.0]), 0.1, censored_below=False) == {"below"}
+    flat = np.log(1e6) + 1e-15 * np.array([2, 0, 1, 3])
+    assert unrisen_sides(flat, 1e-9, censored_below=False) == {"below", "above"}
+
+
+def test_sides_are_open_where_estimate_or_replicates_lie_beyond_the_batch_sizes():
+    reached, inside = np.array([1.0, 2.0, 3.0, 4.0]), np.full(100, 2.4)
+    assert beyond(2.4, inside, reached, 0.95) == set()
+    assert beyond(0.9, inside, reached, 0.95) == {"below"}
+    assert beyond(4.1, inside, reached, 0.95) == {"above"}
     wandering = np.where(np.arange(100) % 4 == 0, 4.5, 2.4)
-    assert open_sides_of_b_opt(2.4, wandering, reached, valley, none) == {"above"}
-    assert open_sides_of_b_opt(2.4, 5.0 - wandering, reached, valley, none) == {"below"}
+    assert beyond(2.4, wandering, reached, 0.95) == {"above"}
+    assert beyond(2.4, 5.0 - wandering, reached, 0.95) == {"below"}
+    # few replicates, but far beyond: an interval that ends where nothing was run is none
+    few = np.where(np.arange(100) % 20 == 0, 9.0, 2.4)
+    assert beyond(2.4, few, reached, 0.95) == {"above"}
 
 
 # --- statuses of B_min ------------------------------------------------------------------------------------------

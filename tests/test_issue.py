@@ -165,3 +165,69 @@ def test_a_name_too_long_for_the_system_is_answered_in_words(tmp_path, capsys):
             main(["fit", *arguments])
         assert ended.value.code == 2
         assert "internal error" not in capsys.readouterr().err
+
+
+def test_output_does_not_overwrite_what_was_read(tmp_path, capsys):
+    """`-o` onto a log, a link to it, or the points table replaced it by fit.json."""
+    table = tmp_path / "points.csv"
+    write_points(table, [{"target_loss": 2, "batch_tokens": 64 * 2**i, "steps": 900 - i} for i in range(8)])
+    (tmp_path / "link.json").symlink_to(table)
+    before = table.read_bytes()
+    for out in (table, tmp_path / "link.json"):
+        with pytest.raises(SystemExit) as ended:
+            main(["fit", "--points", str(table), "-o", str(out)])
+        assert ended.value.code == 2
+        assert "would be lost" in capsys.readouterr().err
+        assert table.read_bytes() == before
+
+
+@pytest.mark.parametrize("steps", [lambda b: 1e6 / b, lambda b: 100 + b, lambda b: b])
+def test_points_without_a_valley_give_no_b_opt(tmp_path, steps):
+    """Tokens that are the same at every batch size gave B_opt 69.8 [69.8, 87.7]."""
+    rows = [{"target_loss": 2, "batch_tokens": 2**k, "steps": steps(2**k)} for k in range(5, 17)]
+    write_points(tmp_path / "points.csv", rows)
+    target = ebfit.fit(ebfit.read_points(tmp_path / "points.csv"), bootstrap=100).targets[0]
+    assert target.b_opt.status != "ok"
+    assert target.b_opt.value is None
+
+
+def test_a_wrong_cell_is_pointed_at(tmp_path):
+    """One row a million times too high was fitted without a word."""
+    rows = [
+        {"target_loss": 2, "batch_tokens": 2**k, "steps": 100 * (1 + 500 / 2**k) + (1e7 if k == 9 else 0)}
+        for k in range(5, 17)
+    ]
+    write_points(tmp_path / "points.csv", rows)
+    target = ebfit.fit(ebfit.read_points(tmp_path / "points.csv"), bootstrap=100).targets[0]
+    assert "poorly" in target.warnings[0]
+    assert "at 512 tokens" in target.warnings[0]
+
+
+@pytest.mark.parametrize(
+    "row",
+    ["2,1e-300,500,", "2,64,1e300,", "2,64,1e-320,", "2,64,500,1e300"],
+    ids=["size", "huge", "tiny", "se"],
+)
+def test_numbers_that_nobody_measured_are_refused_with_their_line(tmp_path, row):
+    """Finite but absurd cells ended as overflow and division errors inside the fit."""
+    good = "".join(f"2,{64 * 2**i},{900 - i},\n" for i in range(8))
+    (tmp_path / "points.csv").write_text(f"target_loss,batch_tokens,steps,steps_se\n{good}{row}\n")
+    with pytest.raises(BadInputError, match="line 10"):
+        ebfit.read_points(tmp_path / "points.csv")
+
+
+def test_escapes_in_names_do_not_reach_the_terminal(tmp_path, capsys):
+    """A run called ESC[31m coloured the terminal; one with a lone surrogate was an internal error."""
+    rows = "".join(json.dumps({"step": s, "loss": 2 + 1 / s, "lr": 1e-3}) + "\n" for s in range(1, 60))
+    for number, name in enumerate(["\u001b[31mred\n", "\ud800"]):
+        folder = tmp_path / f"run{number}"
+        folder.mkdir()
+        (folder / "metrics.jsonl").write_text(rows)
+        (folder / "run.json").write_text(json.dumps({"name": name, "batch_tokens": 64}))
+    for option in ([], ["--json"]):
+        with pytest.raises(SystemExit) as ended:
+            main(["inspect", str(tmp_path), *option])
+        assert ended.value.code == 0
+        shown = capsys.readouterr().out
+        assert "\x1b" not in shown
+        assert "\\x1b[31m" in shown.replace("\\\\", "\\")

@@ -1,7 +1,7 @@
 """``ebfit fit``: from logs, or a table of steps to target losses, to B_min and B_opt with intervals."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 import typer
 
@@ -76,12 +76,12 @@ def fit(
     from ebfit.points import PointsTable, read_points
     from ebfit.report.fit_summary import print_fit
     from ebfit.report.run_table import collapsed_warnings, print_lines
-    from ebfit.runs import Run, read_runs
+    from ebfit.runs import Run, files_read, read_runs
 
     if output is not None:
         files.check_writable(output)
     if plots is not None:
-        files.make_folder(plots)
+        files.check_folder(plots)
     reading_options = options.read_options(
         manifest=manifest,
         columns=columns,
@@ -96,6 +96,9 @@ def fit(
     )
     source: list[Run] | PointsTable
     source = read_points(points) if points is not None else read_runs(paths or [], reading_options)
+    if output is not None:
+        read = [points] if points is not None else files_read(cast(list[Run], source), reading_options)
+        files.refuse_overwriting(output, read)
     result = api.fit(
         source,
         targets=target_losses,

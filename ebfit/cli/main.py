@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from ebfit.errors import EbfitError
+from ebfit.text import printable
 
 COMMANDS = {
     "inspect": "Show what is read of logs: batch sizes, dropped rows, stable phases, losses.",
@@ -22,6 +23,7 @@ COMMANDS = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run ebfit and exit: 0 done, 1 the data cannot answer, 2 bad usage or input, 130 interrupted."""
+    _open_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
     given = [argument for argument in given if argument != "--debug"]
@@ -92,8 +94,18 @@ def _global_options(
     """Take the options that stand before a command; `main` has acted on ``--debug`` already."""
 
 
+def _open_streams() -> None:
+    """See to it that there is something to write to, and that no character stops us from writing."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by the caller
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def _say(message: str) -> None:
-    print(f"ebfit: {message}", file=sys.stderr)
+    print(f"ebfit: {printable(message)}", file=sys.stderr)
 
 
 def _flush_quietly() -> None:

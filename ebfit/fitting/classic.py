@@ -67,7 +67,7 @@ def _bracketed(
     log_value: float, log_draws: FloatArray, reached: FloatArray, confidence: float
 ) -> tuple[Interval, list[str]]:
     """Return B_crit where the batch sizes that reached the target bracket it, else the bound that they set."""
-    sides = beyond(log_value, log_draws, reached)
+    sides = beyond(log_value, log_draws, reached, confidence)
     if "above" in sides:
         low = float(np.exp(np.quantile(log_draws, 1.0 - confidence)))
         return Interval(None, low, None, "lower_bound"), [

@@ -15,7 +15,7 @@ from ebfit.laws import FloatArray
 Status = Literal["ok", "upper_bound", "lower_bound", "not_identified"]
 Side = Literal["below", "above"]
 
-_NEAR = 2.0  # a batch size within this factor of B_min counts as near it: the step of the usual sweep
+_NEAR = 2.0  # a batch size within this factor counts as near: the step of the usual sweep
 _NEAR_FOR_DRAWS = 4.0  # the same for replicates, which scatter
 _OUTSIDE_SHARE = 0.1  # of the replicates beyond the batch sizes that reached the target: no longer bracketed
 
@@ -55,43 +55,44 @@ def two_sided(log_value: float, log_draws: FloatArray, confidence: float) -> Int
     )
 
 
-def beyond(log_value: float, log_draws: FloatArray, reached: FloatArray) -> set[Side]:
-    """Return the sides on which an estimate, or many of its replicates, lie outside the rising ``reached``."""
+def beyond(log_value: float, log_draws: FloatArray, reached: FloatArray, confidence: float) -> set[Side]:
+    """Return the sides on which an estimate lies outside the rising ``reached``, or its interval far or often does."""
+    tail = 0.5 * (1.0 - confidence)
+    low, high = np.quantile(log_draws, [tail, 1.0 - tail])
     sides: set[Side] = set()
-    if log_value < reached[0] or np.mean(log_draws < reached[0]) > _OUTSIDE_SHARE:
+    if (
+        log_value < reached[0]
+        or np.mean(log_draws < reached[0]) > _OUTSIDE_SHARE
+        or low < reached[0] - np.log(_NEAR)
+    ):
         sides.add("below")
-    if log_value > reached[-1] or np.mean(log_draws > reached[-1]) > _OUTSIDE_SHARE:
+    if (
+        log_value > reached[-1]
+        or np.mean(log_draws > reached[-1]) > _OUTSIDE_SHARE
+        or high > reached[-1] + np.log(_NEAR)
+    ):
         sides.add("above")
     return sides
 
 
-def open_sides_of_b_opt(
-    log_value: float, log_draws: FloatArray, reached: FloatArray, log_tokens: FloatArray, censored: FloatArray
-) -> set[Side]:
-    """Return the sides from which the data do not bracket B_opt.
-
-    A side is open where the estimate or many replicates lie beyond the batch sizes that reached the target, and
-    where the batch size with the fewest observed tokens is the last on that side: no rise was seen there.
+def unrisen_sides(log_tokens: FloatArray, noise: float, censored_below: bool) -> set[Side]:
+    """Return the sides towards which the tokens to a target were not seen to rise.
 
     Parameters
     ----------
-    log_value : float
-    log_draws : ndarray, shape (N,)
-    reached : ndarray, shape (k,)
-        Distinct log batch sizes that reached the target, rising.
     log_tokens : ndarray, shape (k,)
-        Mean log of the tokens each of them took.
-    censored : ndarray
-        Distinct log batch sizes with a run that ended above the target, rising. One below the smallest that
-        reached it is as good as a rise.
+        Mean log of the tokens that each batch size took, from small batches to large.
+    noise : float
+        Standard deviation of one of them: a rise is twice that.
+    censored_below : bool
+        Whether a batch size smaller than these ended above the target, which is as good as a rise.
     """
+    risen = log_tokens > log_tokens.min() + 2.0 * noise
     fewest = int(np.argmin(log_tokens))
-    rise_below = fewest > 0 or bool(np.any(censored < reached[0]))
-    rise_above = fewest < len(reached) - 1
-    sides = beyond(log_value, log_draws, reached)
-    if not rise_below:
+    sides: set[Side] = set()
+    if not (censored_below or risen[:fewest].any()):
         sides.add("below")
-    if not rise_above:
+    if not risen[fewest + 1 :].any():
         sides.add("above")
     return sides
 

@@ -14,8 +14,9 @@ from ebfit.fitting.intervals import (
     Interval,
     Side,
     b_min_is_near,
-    open_sides_of_b_opt,
+    beyond,
     two_sided,
+    unrisen_sides,
 )
 from ebfit.fitting.observations import Observations
 from ebfit.fitting.point import PointFit, fit_points, log_evidence
@@ -51,13 +52,7 @@ def fit_revised(data: Observations, replicates: int, confidence: float, seed: in
             key: float(value) for key, value in point.problems.law.log_numbers(point.free[t]).items()
         }
         params = point.problems.law.params(point.free[t])
-        open_sides = open_sides_of_b_opt(
-            log_numbers["b_opt"],
-            mixed["b_opt"],
-            data.reached_batches(t),
-            data.mean_log_tokens(t),
-            data.censored_batches(t),
-        )
+        open_sides = _open_sides(data, point, t, log_numbers["b_opt"], mixed["b_opt"], confidence)
         b_opt = _b_opt(point, t, open_sides, log_numbers["b_opt"], mixed["b_opt"], confidence)
         b_min = _b_min(data, point, t, open_sides, log_numbers["b_min"], mixed["b_min"], confidence)
         log_second = second_law.log_numbers(second.free[t])
@@ -87,6 +82,16 @@ def fit_revised(data: Observations, replicates: int, confidence: float, seed: in
     return fits
 
 
+def _open_sides(
+    data: Observations, point: PointFit, t: int, log_b_opt: float, log_draws: FloatArray, confidence: float
+) -> set[Side]:
+    """Return the sides from which the data do not bracket B_opt (DESIGN 3.1)."""
+    reached, censored = data.reached_batches(t), data.censored_batches(t)
+    noise = float(np.median(point.problems.sd[t][data.reached[:, t]]))
+    unrisen = unrisen_sides(data.mean_log_tokens(t), noise, bool(np.any(censored < reached[0])))
+    return unrisen | beyond(log_b_opt, log_draws, reached, confidence)
+
+
 def _b_opt(
     point: PointFit, t: int, open_sides: set[Side], log_value: float, log_draws: FloatArray, confidence: float
 ) -> Interval:
@@ -113,10 +118,12 @@ def _b_min(
     confidence: float,
 ) -> Interval:
     reached = data.reached_batches(t)
-    # Where tokens were not seen to rise towards small batches, nothing was seen of the approach to B_min either.
-    if "below" not in open_sides and b_min_is_near(log_value, log_draws, reached, data.censored_batches(t)):
+    if "below" in open_sides:
+        # Tokens were not seen to rise towards small batches, so nothing was seen of the approach to B_min either: all
+        # that is known is that the smallest batch size that reached the target lies above it.
+        return Interval(None, None, float(np.exp(reached[0])), "upper_bound")
+    if b_min_is_near(log_value, log_draws, reached, data.censored_batches(t)):
         return two_sided(log_value, log_draws, confidence)
-    # The smallest batch size that reached the target is an upper bound by itself.
     high = min(_bound(point, t, "b_min", 1, log_draws, confidence) or np.inf, float(np.exp(reached[0])))
     return Interval(None, None, high, "upper_bound")
 

@@ -5,12 +5,14 @@ from dataclasses import replace
 import numpy as np
 
 from ebfit.fitting.classic import fit_classic
+from ebfit.fitting.intervals import NOT_IDENTIFIED
 from ebfit.fitting.observations import Observations
 from ebfit.fitting.result import TargetFit
 from ebfit.fitting.revised import fit_revised
 from ebfit.fitting.seeds import merge_seeds
 from ebfit.laws import LAWS
 
+_POOR = 0.15  # RMS log residual of batch means beyond which a law is no description: 15% in steps
 _FITTERS = {"revised": fit_revised, "classic": fit_classic}
 
 
@@ -38,14 +40,27 @@ def fit_targets(
     """
     data = _in_canonical_order(data)
     fits = _FITTERS[law_name](merge_seeds(data), replicates, confidence, seed)
-    return [replace(fit, rms_log_residual=_rms(fit, data, t)) for t, fit in enumerate(fits)]
+    return [_over_all_runs(fit, data, t) for t, fit in enumerate(fits)]
 
 
-def _rms(fit: TargetFit, data: Observations, t: int) -> float:
-    """Return the RMS log residual over every run that reached the target; the fit saw the mean of seeds."""
+def _over_all_runs(fit: TargetFit, data: Observations, t: int) -> TargetFit:
+    """Return the fit with its RMS over every run that reached the target, since it saw only the means of seeds.
+
+    A law that is far off the means as well is no description, and the worst point is named.
+    """
     reached = data.reached[:, t]
     residual = LAWS[fit.law].log_steps(fit.free, data.log_batch[reached]) - data.log_steps[reached, t]
-    return float(np.sqrt(np.mean(residual**2)))
+    warnings = []
+    rejected = fit.numbers.get("b_crit") == NOT_IDENTIFIED  # and told so already
+    if fit.rms_log_residual > _POOR and not rejected:
+        worst = int(np.argmax(np.abs(residual)))
+        warnings.append(
+            f"the law describes these points poorly (RMS log residual {fit.rms_log_residual:.2f}): at "
+            f"{np.exp(data.log_batch[reached][worst]):,.0f} tokens it is off by a factor of "
+            f"{np.exp(np.abs(residual[worst])):.3g} in steps. Check that run, and that runs differ in batch size alone."
+        )
+    rms = float(np.sqrt(np.mean(residual**2)))
+    return replace(fit, rms_log_residual=rms, warnings=warnings + fit.warnings)
 
 
 def _in_canonical_order(data: Observations) -> Observations:

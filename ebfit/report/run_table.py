@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ebfit.files import RunRecord
+from ebfit.text import printable
 
 _SOURCES = {"format": "format", "batch size from": "batch_source", "stable phase from": "stable_source"}
 
@@ -55,7 +56,7 @@ def print_lines(kind: str, sentences: Sequence[str]) -> None:
     """Print sentences to stderr, each with its kind in front."""
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     for sentence in sentences:
-        console.print(Text.assemble((f"{kind}: ", "yellow"), sentence))
+        console.print(Text.assemble((f"{kind}: ", "yellow"), printable(sentence)))
 
 
 def _listed(names: Sequence[str], runs: int) -> str:

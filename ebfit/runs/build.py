@@ -18,6 +18,7 @@ from ebfit.runs.options import ReadOptions
 from ebfit.runs.raw_log import NotALogError, RawLog
 from ebfit.runs.run import Curve, FloatArray, Run
 from ebfit.runs.stable_phase import Known, StablePhase, choose_stable_phase
+from ebfit.text import printable
 
 # A curve of fewer rows tells nothing about when a loss was reached.
 MIN_ROWS = 5
@@ -79,9 +80,11 @@ def build_run(raw: RawLog, path: Path, format_name: str, row: Facts | None, opti
     phase = _stable_phase(path, columns, steps, written, options, problems)
     batch = _batch_size(path, columns, steps, phase, row, written, seq_len, options, problems)
     run = Run(
-        name=_first(written[: 1 if row else 0], "name")
-        or (beside.name if beside else None)
-        or names.run_name(path, raw.label),
+        name=printable(
+            _first(written[: 1 if row else 0], "name")
+            or (beside.name if beside else None)
+            or names.run_name(path, raw.label)
+        ),
         path=path,
         format=format_name,
         batch_tokens=batch.tokens,

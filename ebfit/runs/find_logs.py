@@ -104,7 +104,7 @@ def find_logs(paths: Sequence[Path], format_name: str | None = None, but_not: Se
 
 def _expanded(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
     for path in paths:
-        path = path.expanduser()
+        path = _at_home(path)
         if path.is_dir():
             yield from ((file, False) for file in _files_in(path))
         elif os.path.lexists(path):
@@ -120,6 +120,14 @@ def _expanded(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
                     yield match, False
         else:
             raise BadInputError(f"{path}: no such file or folder. Check the path.")
+
+
+def _at_home(path: Path) -> Path:
+    """Replace ``~`` by the home folder, where there is such a home."""
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        return path
 
 
 def _files_in(folder: Path) -> Iterator[Path]:

@@ -16,7 +16,7 @@ from ebfit.errors import BadInputError
 
 HEAD_BYTES = 64 * 2**10
 MAX_LOG_BYTES = 8 * 2**30
-MAX_UNPACKED_BYTES = 2 * 2**30
+MAX_UNPACKED_BYTES = 256 * 2**20  # a table takes many times that in memory
 _GZIP_MAGIC = b"\x1f\x8b"
 _LOOKED_AT = 8 * 2**10
 _CONTROL = bytes(byte for byte in range(32) if byte not in b"\t\n\r\f\x1b")
@@ -131,6 +131,6 @@ class _Limited(io.RawIOBase):
         self._left -= len(data)
         if self._left < 0:
             raise BadInputError(
-                f"{self._path}: unpacks to more than 2 GiB. Unpack it yourself if it is a log."
+                f"{self._path}: unpacks to more than 256 MiB. Unpack it yourself if it is a log."
             )
         return data
