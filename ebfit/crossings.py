@@ -176,7 +176,7 @@ def _bin(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 def _local_polynomial(
     x: FloatArray,
-    bandwidth: float,
+    bandwidth: float | FloatArray,
     degree: int = 2,
     order: int = 0,
     trust: FloatArray | None = None,
@@ -184,8 +184,9 @@ def _local_polynomial(
 ) -> FloatArray:
     """Return the matrix that maps values at x to the local polynomial fit (order 0) or its slope (order 1).
 
-    Tricube weights within ``bandwidth``, widened where fewer than `_MIN_NEIGHBOURS` points lie inside. With
-    ``leave_out`` the points within that distance do not take part, the point itself at least.
+    Tricube weights within ``bandwidth`` (one for all places, or one each), widened where fewer than
+    `_MIN_NEIGHBOURS` points lie inside. With ``leave_out`` the points within that distance do not take part, the
+    point itself at least.
     """
     distance = np.abs(x[:, None] - x[None, :])
     neighbours = min(_MIN_NEIGHBOURS, len(x) - 1)
@@ -217,18 +218,16 @@ def _smooth_at_best_bandwidth(x: FloatArray, y: FloatArray) -> tuple[FloatArray,
     near /= near.sum(axis=1, keepdims=True)
     errors = np.array(
         [
-            near @ np.abs(y - _local_polynomial(x, bandwidth, leave_out=_LEFT_OUT) @ y)
-            for bandwidth in _BANDWIDTHS
+            near @ np.abs(y - _local_polynomial(x, candidate, leave_out=_LEFT_OUT) @ y)
+            for candidate in _BANDWIDTHS
         ]
     )
     good = errors <= _AS_GOOD_AS * errors.min(axis=0)
-    widest = len(_BANDWIDTHS) - 1 - np.argmax(good[::-1], axis=0)
+    bandwidth = np.array(_BANDWIDTHS)[len(_BANDWIDTHS) - 1 - np.argmax(good[::-1], axis=0)]
 
     trust = _trust_by_neighbours(y)
-    weights = np.empty((len(x), len(x)))
     for _ in range(_ROBUST_PASSES + 1):
-        for k in np.unique(widest):
-            weights[widest == k] = _local_polynomial(x, _BANDWIDTHS[k], trust=trust)[widest == k]
+        weights = _local_polynomial(x, bandwidth, trust=trust)
         residual = y - weights @ y
         limit = _OUTLIER_SDS * np.maximum(_local_sd(x, residual), 1e-12)
         trust = np.maximum((1.0 - np.minimum(np.abs(residual) / limit, 1.0) ** 2) ** 2, 1e-6)

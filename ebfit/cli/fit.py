@@ -1,12 +1,15 @@
 """``ebfit fit``: from logs, or a table of steps to target losses, to B_min and B_opt with intervals."""
 
 from pathlib import Path
-from typing import Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
 from ebfit.cli import options
 from ebfit.errors import BadInputError
+
+if TYPE_CHECKING:
+    from ebfit.files import SkippedTarget
 
 LossChoice = Literal["auto", "train", "val"]
 
@@ -75,7 +78,7 @@ def fit(
     from ebfit import api, files
     from ebfit.points import PointsTable, read_points
     from ebfit.report.fit_summary import print_fit
-    from ebfit.report.run_table import collapsed_warnings, print_lines
+    from ebfit.report.lines import collapsed_warnings, print_lines, working
     from ebfit.runs import Run, files_read, read_runs
 
     if output is not None:
@@ -95,23 +98,25 @@ def fit(
         train_ema=train_ema,
     )
     source: list[Run] | PointsTable
-    source = read_points(points) if points is not None else read_runs(paths or [], reading_options)
+    with working("reading"):
+        source = read_points(points) if points is not None else read_runs(paths or [], reading_options)
     if output is not None:
         read = [points] if points is not None else files_read(cast(list[Run], source), reading_options)
         files.refuse_overwriting(output, read)
-    result = api.fit(
-        source,
-        targets=target_losses,
-        n_targets=n_targets,
-        law=law,
-        loss=None if loss == "auto" else loss,
-        bootstrap=bootstrap,
-        confidence=confidence,
-        seed=seed,
-        read_options=reading_options,
-    )
+    with working("fitting"):
+        result = api.fit(
+            source,
+            targets=target_losses,
+            n_targets=n_targets,
+            law=law,
+            loss=None if loss == "auto" else loss,
+            bootstrap=bootstrap,
+            confidence=confidence,
+            seed=seed,
+            read_options=reading_options,
+        )
     print_lines("warning", collapsed_warnings(result.runs) + result.warnings)
-    print_lines("target skipped", [f"{item.loss:g}: {item.reason}." for item in result.skipped_targets])
+    print_lines("target skipped", [_skipped(item) for item in result.skipped_targets])
     written = []
     if output is not None:
         result.save(output)
@@ -128,6 +133,11 @@ def fit(
             typer.echo(f"wrote {path}")
         if output is None:
             typer.echo("The result was not kept; -o fit.json would.")
+
+
+def _skipped(item: "SkippedTarget") -> str:
+    group = f"group {item.group}, " if item.group else ""
+    return f"{group}{item.loss:g}: {item.reason}."
 
 
 def _parse_targets(text: str) -> list[float] | Literal["auto"]:

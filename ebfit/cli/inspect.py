@@ -29,7 +29,8 @@ def inspect(
     from ebfit import __version__
     from ebfit.files import Inspection, to_json
     from ebfit.records import input_record, run_record
-    from ebfit.report.run_table import collapsed_warnings, print_lines, print_runs
+    from ebfit.report.lines import collapsed_warnings, print_lines, working
+    from ebfit.report.run_table import print_runs
     from ebfit.runs import files_read, read_logs
 
     reading_options = options.read_options(
@@ -44,7 +45,8 @@ def inspect(
         train_window=train_window,
         train_ema=train_ema,
     )
-    reading = read_logs(paths, reading_options)
+    with working("reading logs"):
+        reading = read_logs(paths, reading_options)
     records = [run_record(run) for run in reading.runs]
     warnings = collapsed_warnings(records)
     if json:

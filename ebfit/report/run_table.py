@@ -1,4 +1,4 @@
-"""The table of runs that `inspect` prints, and their warnings, equal ones once."""
+"""The table of runs that `inspect` prints."""
 
 import math
 from collections.abc import Sequence
@@ -9,7 +9,6 @@ from rich.table import Table
 from rich.text import Text
 
 from ebfit.files import RunRecord
-from ebfit.text import printable
 
 _SOURCES = {"format": "format", "batch size from": "batch_source", "stable phase from": "stable_source"}
 
@@ -41,28 +40,6 @@ def print_runs(runs: Sequence[RunRecord]) -> None:
             console.print(Text(f"{name}: {source}"))
     if not any(run.dropped for run in runs):
         console.print("dropped rows: none")
-
-
-def collapsed_warnings(runs: Sequence[RunRecord]) -> list[str]:
-    """Return every warning once, with the runs that it is about in front."""
-    names: dict[str, list[str]] = {}
-    for run in runs:
-        for warning in dict.fromkeys(run.warnings):
-            names.setdefault(warning, []).append(run.name)
-    return [f"{_listed(about, len(runs))}: {warning}" for warning, about in names.items()]
-
-
-def print_lines(kind: str, sentences: Sequence[str]) -> None:
-    """Print sentences to stderr, each with its kind in front."""
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    for sentence in sentences:
-        console.print(Text.assemble((f"{kind}: ", "yellow"), printable(sentence)))
-
-
-def _listed(names: Sequence[str], runs: int) -> str:
-    if len(names) == runs > 1:
-        return "all runs"
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _shared(sources: Sequence[str]) -> str:
