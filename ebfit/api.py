@@ -98,7 +98,9 @@ def fit(
         settings |= {"loss": kind, "loss_reason": reason, "reading": _said(read_options)}
         sample, runs, more = _runs_sample(source, requested, n_targets, kind)
         samples, skipped = [sample], []
-        warnings += more
+        warnings += [*dict.fromkeys(text for run in source for text in run.assumptions), *more]
+        if kind == "train" and (read_options or ReadOptions()).train_window is None:
+            warnings += _lag_warning(source)
         inputs = [input_record(path) for path in files_read(source, read_options)]
 
     records: list[TargetRecord] = []
@@ -203,6 +205,20 @@ def _runs_sample(
             "differ in batch size alone: fit those of each learning rate by themselves."
         )
     return sample_from_curves(runs, curves, chosen), records, warnings
+
+
+def _lag_warning(runs: Sequence[Run]) -> list[str]:
+    """Warn where train losses stand for several steps and nobody said whether they are means over them."""
+    for run in runs:
+        curve = run.train
+        if curve is None or run.format == "ebfit" or curve.logged_steps is not None or len(curve.steps) < 2:
+            continue
+        if float(np.median(np.diff(curve.steps))) > 1.0:
+            return [
+                "train losses are taken for those of the step they were logged at. If they are means over the steps "
+                "since the row before, as most trainers log them, add --train-window interval (else 1)."
+            ]
+    return []
 
 
 def _said(options: ReadOptions | None) -> dict[str, Any]:

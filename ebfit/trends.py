@@ -30,7 +30,7 @@ def power_law(fits: Sequence[TargetFit], number: str, confidence: float) -> Tren
     known = [fit for fit in fits if fit.numbers[number].status == "ok"]
     if len(known) < LEAST_TARGETS:
         return None
-    log_tokens = np.log([[fit.params["e_min"]] for fit in known])
+    log_tokens = np.log(np.array([fit.e_min for fit in known], dtype=float)[:, None])
     values = [fit.numbers[number].value for fit in known]
     log_batch = np.log(np.array(values, dtype=float)[:, None])
     exponent, log_k = _line(log_tokens, log_batch)

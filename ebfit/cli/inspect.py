@@ -48,7 +48,8 @@ def inspect(
     with working("reading logs"):
         reading = read_logs(paths, reading_options)
     records = [run_record(run) for run in reading.runs]
-    warnings = collapsed_warnings(records)
+    assumptions = dict.fromkeys(text for run in reading.runs for text in run.assumptions)
+    warnings = [*collapsed_warnings(records), *assumptions]
     if json:
         inputs = [input_record(path) for path in files_read(reading.runs, reading_options)]
         document = Inspection(

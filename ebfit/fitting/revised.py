@@ -1,8 +1,10 @@
 """The revised law over the targets of a group: B_min and B_opt, their intervals and statuses.
 
-The intervals mix the replicates of the revised law with those of its second opinion, in the proportion in which the
-data speak for each. From the smallest batch that reached a target down to B_min it is the law that extrapolates, and
-an interval that trusts one law is too narrow there, however little the points scatter.
+Estimates and intervals are those of the revised law averaged with its second opinion, in the proportion in which the
+data speak for each: the estimate is the weighted geometric mean, the interval mixes the replicates. Where the revised
+law holds, the second opinion has no weight, and B_min and B_opt are its A_1 and E_min / S_opt. From the smallest batch
+that reached a target down to B_min it is the law that extrapolates, and an interval that trusts one law is too narrow
+there, however little the points scatter.
 """
 
 import numpy as np
@@ -40,7 +42,8 @@ def fit_revised(data: Observations, replicates: int, confidence: float, seed: in
     # One weight for the whole group: which law the training follows does not change from target to target.
     lead = float(np.mean(log_evidence(second) - log_evidence(point)))
     weight = float(1.0 / (1.0 + np.exp(-np.clip(_EVIDENCE_TEMPER * lead, -500.0, 500.0))))
-    second_draws = draw_numbers(data, second, replicates, seed) if weight > _LEAST_WEIGHT else draws
+    weight = weight if weight > _LEAST_WEIGHT else 0.0
+    second_draws = draw_numbers(data, second, replicates, seed) if weight else draws
     from_second = round(replicates * weight)
     fits = []
     for t in range(len(point.free)):
@@ -48,14 +51,15 @@ def fit_revised(data: Observations, replicates: int, confidence: float, seed: in
             key: np.concatenate([draws[t][key][from_second:], second_draws[t][key][:from_second]])
             for key in draws[t]
         }
+        log_first = point.problems.law.log_numbers(point.free[t])
+        log_second = second_law.log_numbers(second.free[t])
+        # geometric means, so that B_opt = E_min / S_opt holds of the averages as it does of each law
         log_numbers = {
-            key: float(value) for key, value in point.problems.law.log_numbers(point.free[t]).items()
+            key: float((1.0 - weight) * log_first[key] + weight * log_second[key]) for key in log_first
         }
-        params = point.problems.law.params(point.free[t])
         open_sides = _open_sides(data, point, t, log_numbers["b_opt"], mixed["b_opt"], confidence)
         b_opt = _b_opt(point, t, open_sides, log_numbers["b_opt"], mixed["b_opt"], confidence)
         b_min = _b_min(data, point, t, open_sides, log_numbers["b_min"], mixed["b_min"], confidence)
-        log_second = second_law.log_numbers(second.free[t])
         opinion = SecondOpinion(
             law=second_law.name,
             weight=weight,
@@ -67,11 +71,11 @@ def fit_revised(data: Observations, replicates: int, confidence: float, seed: in
             TargetFit(
                 law="revised",
                 free=point.free[t],
-                params=params,
+                params=point.problems.law.params(point.free[t]),
                 numbers={"b_min": b_min, "b_opt": b_opt},
-                s_min=params["s_min"] if _is_known(mixed["s_min"], confidence) else None,
-                e_min=params["e_min"] if b_opt.status == "ok" else None,
-                s_opt=params["s_opt"] if b_opt.status == "ok" else None,
+                s_min=float(np.exp(log_numbers["s_min"])) if _is_known(mixed["s_min"], confidence) else None,
+                e_min=float(np.exp(log_numbers["e_min"])) if b_opt.status == "ok" else None,
+                s_opt=float(np.exp(log_numbers["s_opt"])) if b_opt.status == "ok" else None,
                 rms_log_residual=float(point.rms_log_residual[t]),
                 misfit_log_sd=float(point.misfit_sd[t]),
                 second_opinion=opinion,
@@ -185,6 +189,6 @@ def _other_law(opinion: SecondOpinion) -> list[str]:
     if opinion.weight < _SECOND_LAW_WINS:
         return []
     return [
-        f"another law, the three-term surface, describes the targets better ({100 * opinion.weight:.0f}% of the weight "
-        f"in the intervals): it puts B_min at {opinion.b_min:,.0f} and B_opt at {opinion.b_opt:,.0f} tokens."
+        "another law, the three-term surface, describes these runs better than the revised law: it has "
+        f"{100 * opinion.weight:.0f}% of the weight in B_min and B_opt."
     ]

@@ -63,6 +63,12 @@ def merge_seeds(data: Observations) -> Observations:
     )
 
 
+def seed_sd(data: Observations) -> FloatArray:
+    """Return the standard deviation of log steps between seeds of one batch size, shape (T,); 0 without seeds."""
+    owner = np.unique(data.log_batch, return_inverse=True)[1]
+    return np.sqrt(np.diag(_seed_scatter(data, owner)[0]))
+
+
 def _seed_scatter(
     data: Observations, owner: np.ndarray[tuple[int], np.dtype[np.intp]]
 ) -> tuple[FloatArray, FloatArray]:

@@ -9,7 +9,7 @@ from ebfit.fitting.intervals import NOT_IDENTIFIED
 from ebfit.fitting.observations import Observations
 from ebfit.fitting.result import TargetFit
 from ebfit.fitting.revised import fit_revised
-from ebfit.fitting.seeds import merge_seeds
+from ebfit.fitting.seeds import merge_seeds, seed_sd
 from ebfit.laws import LAWS
 
 _POOR = 0.15  # RMS log residual of batch means beyond which a law is no description: 15% in steps
@@ -60,6 +60,12 @@ def _over_all_runs(fit: TargetFit, data: Observations, t: int) -> TargetFit:
             f"{np.exp(np.abs(residual[worst])):.3g} in steps. Check that run, and that runs differ in batch size alone."
         )
     rms = float(np.sqrt(np.mean(residual**2)))
+    apart = float(seed_sd(data)[t])
+    if apart > _POOR:
+        warnings.append(
+            f"runs of one batch size differ by a factor of {np.exp(2.0 * apart):.2g} in steps: more than seeds do. Fit "
+            "sweeps of different models, data or learning rates each by itself."
+        )
     return replace(fit, rms_log_residual=rms, warnings=warnings + fit.warnings)
 
 

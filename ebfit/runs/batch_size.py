@@ -30,6 +30,7 @@ class BatchSize:
     tokens: float
     source: str
     warnings: list[str] = field(default_factory=list)
+    assumptions: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class _Claim:
     source: str
     tolerance: float = _AGREE
     rounded: bool = False
+    unit_guessed: bool = False
 
 
 class BatchSizeChangesError(BadInputError):
@@ -125,7 +127,8 @@ def find_batch_size(
             "count millions or billions. Give --batch-tokens and, if a column is at fault, another with --columns."
         )
     warnings += _offset_warning(columns, steps, best.tokens, stable)
-    return BatchSize(best.tokens, best.source, warnings)
+    assumptions = [_NAMED_IN_TOKENS] if best.unit_guessed else []
+    return BatchSize(best.tokens, best.source, warnings, assumptions)
 
 
 def _from_facts(facts: Facts, seq_len: int | None, hints: list[str]) -> list[_Claim]:
@@ -184,6 +187,10 @@ def _counts_sequences(name: str, size: float, seq_len: int | None, by_tokens: _C
     return abs(by_tokens.tokens / (size * seq_len) - 1) <= by_tokens.tolerance
 
 
+_NAMED_IN_TOKENS = (
+    "batch sizes in names are taken for tokens per step. If they count sequences, as bs64 mostly does, give "
+    "--seq-len."
+)
 _CHANGED_BEFORE = (
     "the batch size changed before the stable phase, so that the tokens spent are not batch size times steps; the "
     "batch size of the stable phase was used."
@@ -284,7 +291,8 @@ def _from_name(
     if not readings:
         return []
     unit = "sequences" if "sequences" in readings else "tokens"
-    return [_Claim(readings[unit], f"name ('{named.text}' {unit})")]
+    guessed = named.unit is None and seq_len is None
+    return [_Claim(readings[unit], f"name ('{named.text}' {unit})", unit_guessed=guessed)]
 
 
 def _offset_warning(

@@ -100,6 +100,7 @@ def build_run(raw: RawLog, path: Path, format_name: str, row: Facts | None, opti
         train=train,
         val=val,
         warnings=[*warnings, *phase.warnings, *batch.warnings],
+        assumptions=[*batch.assumptions, *phase.assumptions],
         problems=problems,
         facts_path=path.parent / RUN_JSON if beside else None,
     )

@@ -71,6 +71,8 @@ class Run:
         The loss curves, whole (not cut to the stable phase).
     warnings : list of str
         Plain sentences about this run.
+    assumptions : list of str
+        What was assumed because neither the log nor the user says it, in plain sentences.
     problems : list of str
         Why the run cannot be used, in sentences that name the file and the way out. Only `read_logs`, on
         which ``ebfit inspect`` stands, returns such runs; `read_runs` raises the first problem instead.
@@ -94,6 +96,7 @@ class Run:
     train: Curve | None = None
     val: Curve | None = None
     warnings: list[str] = field(default_factory=list)
+    assumptions: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     facts_path: Path | None = None
 

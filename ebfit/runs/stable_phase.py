@@ -9,7 +9,7 @@ few digits - by its end: the learning rate leaves a plateau at a corner, where a
 value for about as long again.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -189,6 +189,8 @@ class StablePhase:
         The learning rate, where the log has one.
     warnings : list of str
         Plain sentences.
+    assumptions : list of str
+        What was assumed for want of a word, in plain sentences.
     """
 
     first_step: int
@@ -196,6 +198,7 @@ class StablePhase:
     source: str
     lr: float | None
     warnings: list[str]
+    assumptions: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -235,6 +238,7 @@ def choose_stable_phase(
         If the learning rate is never constant, and nothing says where to cut; the sentence lacks the file.
     """
     plateau = find_plateau(steps, lr) if lr is not None else None
+    assumptions: list[str] = []
     warnings: list[str] = []
     value = plateau.lr if plateau else None
     if lr is not None and plateau is not None:
@@ -271,13 +275,15 @@ def choose_stable_phase(
         if given.warmup_steps is None:
             warnings.append(
                 "the log has no learning rate: the stable phase is guessed to be all but the first 1% of steps. "
-                "Say where the warmup ends with --warmup-steps."
+                "Say where the warmup ends with --warmup-steps, and where a decay begins with --stable-until."
             )
     if given.warmup_steps is None and given.until is None:
         return StablePhase(first, last, source, value, warnings)
     if given.warmup_steps is not None:
         first = max(given.warmup_steps, 1)
         source = f"{given.source}, end: {source}" if given.until is None else given.source
+        if lr is None and given.until is None and (written is None or written.until is None):
+            assumptions.append(_NO_DECAY)
     elif given.until is not None:
         source = f"{given.source}, start: {source}"
     if given.until is not None:
@@ -285,7 +291,13 @@ def choose_stable_phase(
     if lr is not None:
         value, varied = _lr_within(steps, lr, first, last)
         warnings += varied
-    return StablePhase(first, last, source, value, warnings)
+    return StablePhase(first, last, source, value, warnings, assumptions)
+
+
+_NO_DECAY = (
+    "without a learning rate in the log, all after the warmup is taken for the stable phase. If a run ends in a decay, "
+    "say where it begins with --stable-until, or per run in a manifest (decay_start_step)."
+)
 
 
 def _largest_gap(steps: FloatArray, lr: FloatArray) -> float:
