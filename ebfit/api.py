@@ -35,7 +35,7 @@ _CURVE_ROWS = 200  # kept per run for plots
 def fit(
     source: Sequence[Run] | PointsTable,
     *,
-    targets: Sequence[float] | Literal["auto"] = "auto",
+    targets: Sequence[float] | float | Literal["auto"] = "auto",
     n_targets: int = 8,
     law: LawName = "revised",
     loss: LossKind | None = None,
@@ -50,7 +50,7 @@ def fit(
     ----------
     source : sequence of Run or PointsTable
         From `read_runs` or `read_points`.
-    targets : sequence of float or "auto"
+    targets : float, sequence of float, or "auto"
         Target losses in the units of the logs. Of a points table: those among its targets to fit.
     n_targets : int
         How many targets "auto" picks.
@@ -78,6 +78,10 @@ def fit(
         If no target can be fitted: too few batch sizes, or no run reaches the targets.
     """
     _check_settings(law, n_targets, bootstrap, confidence, seed)
+    if not isinstance(source, PointsTable):
+        source = list(source)
+        if not all(isinstance(run, Run) for run in source):
+            raise BadInputError("fit takes what read_runs or read_points returns, not paths.")
     requested = _checked_targets(targets)
     settings: dict[str, Any] = {
         "law": law,
@@ -149,7 +153,7 @@ def _check_settings(law: str, n_targets: int, bootstrap: int, confidence: float,
         raise BadInputError(f"--seed must not be negative, as {seed} is.")
 
 
-def _checked_targets(targets: Sequence[float] | str) -> list[float] | None:
+def _checked_targets(targets: Sequence[float] | float | str) -> list[float] | None:
     """Return the target losses asked for, falling; None where they are to be found."""
     if isinstance(targets, str):
         if targets != "auto":
@@ -157,10 +161,10 @@ def _checked_targets(targets: Sequence[float] | str) -> list[float] | None:
                 f'targets {targets!r}: give a list of numbers, such as [2.4, 2.2], or "auto".'
             )
         return None
-    bad = [target for target in targets if not np.isfinite(target)]
-    if bad or not len(targets):
+    wanted = np.atleast_1d(np.asarray(targets, dtype=float))
+    if not len(wanted) or not np.isfinite(wanted).all():
         raise BadInputError("targets must be finite numbers, such as 2.4,2.2, or auto.")
-    return sorted({float(target) for target in targets}, reverse=True)
+    return sorted(set(wanted.tolist()), reverse=True)
 
 
 def _points_samples(
@@ -336,6 +340,14 @@ def _point_records(sample: Sample, t: int) -> list[PointRecord]:
     return sorted(records, key=lambda point: (point.batch_tokens, point.run, point.steps))
 
 
+def _range_reached(samples: Sequence[Sample]) -> str:
+    """Say down to which loss runs got, where that is known."""
+    if len(samples) != 1 or samples[0].loss_range is None:
+        return ""
+    first, last = samples[0].loss_range
+    return f" In their stable phases the runs cover losses from {first:.4g} down to {last:.4g}."
+
+
 def _nothing_fitted(
     law: str, samples: Sequence[Sample], skipped: Sequence[SkippedTarget], automatic: bool
 ) -> str:
@@ -354,5 +366,6 @@ def _nothing_fitted(
     reasons = "; ".join(f"target {item.loss:g}: {item.reason}" for item in skipped[:3])
     more = f"; and {len(skipped) - 3} more" if len(skipped) > 3 else ""
     return (
-        f"no target could be fitted: {reasons}{more}. Choose targets that more runs reach, or --targets auto."
+        f"no target could be fitted: {reasons}{more}.{_range_reached(samples)} Choose targets that more runs reach, or "
+        "--targets auto."
     )

@@ -33,6 +33,8 @@ class Sample:
     seeds : list of int or None
     unusable : dict
         Target loss -> how many runs had passed it before their stable phase began.
+    loss_range : tuple of float or None
+        Highest and lowest smoothed loss of the runs; None where only points are known.
     """
 
     group: str | None
@@ -42,6 +44,7 @@ class Sample:
     run_names: list[str]
     seeds: list[int | None]
     unusable: dict[float, int] = field(default_factory=dict)
+    loss_range: tuple[float, float] | None = None
 
     def only(self, targets: Sequence[float]) -> "Sample":
         """Return the part that is about some of the targets."""
@@ -152,6 +155,7 @@ def sample_from_curves(
         run_names=[run.name for run in runs],
         seeds=[run.seed for run in runs],
         unusable={target: int(np.sum(outcomes[:, t] == "before_start")) for t, target in enumerate(targets)},
+        loss_range=(max(float(c.loss[0]) for c in curves), min(float(c.loss[-1]) for c in curves)),
     )
 
 

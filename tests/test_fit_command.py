@@ -225,7 +225,7 @@ def test_usage_that_is_wrong_ends_with_2(points, ebfit, options):
 
 def test_logs_and_a_table_are_one_too_many_and_none_is_one_too_few(points, sweep, ebfit):
     for arguments in ((), (sweep, "--points", points)):
-        _assert_refused(ebfit("fit", *arguments), 2, "either logs (PATH...) or --points FILE")
+        _assert_refused(ebfit("fit", *arguments), 2, "either logs", "--points FILE")
 
 
 # --- what works ----------------------------------------------------------------------------------------------------

@@ -71,8 +71,8 @@ def fit(
     B_min: below it the target loss is not reached in any number of steps.
     B_opt: the batch size that reaches it with the fewest tokens.
     """
-    if (points is None) == (not paths):
-        raise BadInputError("give either logs (PATH...) or --points FILE.")
+    if (points is None) == (not paths and manifest is None):
+        raise BadInputError("give either logs (PATH..., or a --manifest that names them) or --points FILE.")
     target_losses = _parse_targets(targets)
 
     from ebfit import api, files

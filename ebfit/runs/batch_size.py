@@ -106,8 +106,9 @@ def find_batch_size(
     if not claims:
         hint = f" {hints[0]}" if hints else ""
         raise BadInputError(
-            f"no batch size found.{hint} Give --batch-tokens, a manifest, a tokens or batch_tokens column, or a name "
-            "such as b64 to the file (in sequences, with --seq-len)."
+            f"no batch size found.{hint} Name it per run: in the file or folder name, such as bs64 (sequences, with "
+            "--seq-len), in a --manifest (a CSV with path,batch_tokens), or in a batch_tokens or tokens column. "
+            "--batch-tokens is for runs that all have one."
         )
     best = claims[0]
     if best.rounded:

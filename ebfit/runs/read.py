@@ -30,13 +30,13 @@ class Reading:
     problems: list[str]
 
 
-def read_runs(paths: Sequence[str | Path], options: ReadOptions | None = None) -> list[Run]:
+def read_runs(paths: str | Path | Sequence[str | Path], options: ReadOptions | None = None) -> list[Run]:
     """Read training runs from logs.
 
     Parameters
     ----------
-    paths : sequence of str or Path
-        Files, folders (searched with all they hold) and globs.
+    paths : str, Path, or sequence of them
+        Files, folders (searched with all they hold) and globs. None at all means those of the manifest.
     options : ReadOptions, optional
         What the logs do not say themselves.
 
@@ -60,7 +60,7 @@ def read_runs(paths: Sequence[str | Path], options: ReadOptions | None = None) -
     return reading.runs
 
 
-def read_logs(paths: Sequence[str | Path], options: ReadOptions | None = None) -> Reading:
+def read_logs(paths: str | Path | Sequence[str | Path], options: ReadOptions | None = None) -> Reading:
     """Read training runs, and say of each what stands in the way of using it, rather than stop at the first.
 
     Parameters
@@ -74,9 +74,12 @@ def read_logs(paths: Sequence[str | Path], options: ReadOptions | None = None) -
         If the paths lead to no log at all, or an option is wrong.
     """
     options = options or ReadOptions()
+    paths = [paths] if isinstance(paths, str | Path) else list(paths)
+    manifest = read_manifest(options.manifest) if options.manifest is not None else None
+    if not paths and manifest is not None:
+        paths = sorted(manifest.rows)
     if not paths:
         raise BadInputError("no path given. Name log files, or a folder that holds them.")
-    manifest = read_manifest(options.manifest) if options.manifest is not None else None
     found = find_logs(
         [Path(path) for path in paths], options.format, [options.manifest] if options.manifest else []
     )

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 _DPI = 200
 
 
-def write_plots(fit: Fit, folder: Path) -> list[Path]:
+def write_plots(fit: Fit, folder: str | Path) -> list[Path]:
     """Draw the figures of a fit and write them as PNG files, each whole or not at all.
 
     Parameters
     ----------
     fit : Fit
         What `ebfit fit` found.
-    folder : Path
+    folder : str or Path
         Where to write; created if it does not exist.
 
     Returns
@@ -35,6 +35,7 @@ def write_plots(fit: Fit, folder: Path) -> list[Path]:
     BadInputError
         If the folder cannot be created or a file in it cannot be written.
     """
+    folder = Path(folder)
     pictures = {name: _png(figure) for name, figure in figures(fit).items()}
     make_folder(folder)
     for name, picture in pictures.items():
