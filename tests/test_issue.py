@@ -11,7 +11,7 @@ import ebfit
 from ebfit.cli.main import main
 from ebfit.errors import BadInputError
 from ebfit.fitting import Observations, fit_targets
-from ebfit.laws import classic, revised
+from ebfit.laws import classic, power, revised
 from ebfit.runs import Run
 from ebfit.runs.run import Curve
 
@@ -231,3 +231,65 @@ def test_escapes_in_names_do_not_reach_the_terminal(tmp_path, capsys):
         shown = capsys.readouterr().out
         assert "\x1b" not in shown
         assert "\\x1b[31m" in shown.replace("\\\\", "\\")
+
+
+def test_a_manifest_alone_names_the_logs(tmp_path, capsys):
+    """`ebfit fit --manifest man.csv` was refused, though the manifest lists the paths."""
+    for batch in (1000, 2000):
+        _write_log(tmp_path / f"x{batch}.csv", batch, 1500)
+    (tmp_path / "man.csv").write_text("path,batch_tokens\nx1000.csv,1000\nx2000.csv,2000\n")
+    with pytest.raises(SystemExit) as ended:
+        main(["inspect", "--manifest", str(tmp_path / "man.csv"), "--json"])
+    assert ended.value.code == 0
+    assert [run["batch_tokens"] for run in json.loads(capsys.readouterr().out)["runs"]] == [1000, 2000]
+    assert [
+        run.batch_tokens for run in ebfit.read_runs([], ebfit.ReadOptions(manifest=tmp_path / "man.csv"))
+    ] == [
+        1000,
+        2000,
+    ]
+
+
+def test_runs_of_two_sweeps_are_not_taken_for_seeds_in_silence(tmp_path):
+    """Two models in one folder were fitted as seeds, with an RMS of 0.9 and not a word."""
+    for batch in (1000, 2000, 4000, 8000, 16000, 32000, 64000):
+        for model, offset in (("small", 0.25), ("large", 0.0)):
+            _write_log(tmp_path / model / f"x{batch}.csv", batch, 3000, offset=offset)
+    fit = ebfit.fit(ebfit.read_runs(tmp_path), bootstrap=100, n_targets=2)
+    assert any("more than seeds do" in warning for target in fit.targets for warning in target.warnings)
+
+
+def test_sizes_in_names_without_a_sequence_length_are_said_to_be_assumed(tmp_path):
+    """bs64 without --seq-len was fitted as 64 tokens per step, and only `inspect` showed it."""
+    for size in (4, 8, 16, 32, 64, 128, 256):
+        _write_log(tmp_path / f"run_bs{size}.csv", size * 500, 1500, header="step,loss,lr,other")
+    assumed = ebfit.fit(ebfit.read_runs(tmp_path), bootstrap=100, n_targets=1)
+    assert any("give --seq-len" in warning for warning in assumed.warnings)
+    options = ebfit.ReadOptions(seq_len=500)
+    told = ebfit.fit(ebfit.read_runs(tmp_path, options), bootstrap=100, n_targets=1)
+    assert not any("--seq-len" in warning for warning in told.warnings)
+
+
+def test_a_warmup_that_is_given_does_not_silence_the_question_of_a_decay(tmp_path):
+    """With --warmup-steps and no learning rate, a decay tail went into the fit without a warning."""
+    for batch in (1000, 2000, 4000, 8000, 16000, 32000, 64000):
+        _write_log(tmp_path / f"x{batch}.csv", batch, 1500, header="step,loss,other,tokens")
+    for options, asked in (({"warmup_steps": 10}, True), ({"warmup_steps": 10, "stable_until": 1400}, False)):
+        runs = ebfit.read_runs(tmp_path, ebfit.ReadOptions(**options))
+        fit = ebfit.fit(runs, bootstrap=100, n_targets=1)
+        assert any("--stable-until" in warning for warning in fit.warnings) == asked
+
+
+def test_estimates_are_averaged_where_the_other_law_is_right(tmp_path):
+    """On a three-term surface the revised law's own B_opt was printed, up to a third off and at its interval's end."""
+    beta, gamma, log_b_min, log_s_min = 0.8, 0.6, 9.0, 7.0
+    free = np.array([log_s_min, log_b_min, np.log(beta), np.log(gamma)])
+    log_batch = np.linspace(log_b_min + 0.1, log_b_min + 5.5, 12)
+    noise = 0.005 * np.random.default_rng(0).standard_normal(12)
+    data = _single(log_batch, power.log_steps(free, log_batch) + noise)
+    fit = fit_targets("revised", data, replicates=400, confidence=0.95, seed=0)[0]
+    truth = log_b_min + np.log((beta + gamma) / gamma) / beta
+    revised_alone = np.log(fit.params["e_min"] / fit.params["s_opt"])
+    assert fit.second_opinion.weight > 0.5
+    assert abs(np.log(fit.numbers["b_opt"].value) - truth) < 0.5 * abs(revised_alone - truth)
+    assert fit.numbers["b_opt"].value == pytest.approx(fit.e_min / fit.s_opt, rel=1e-9)

@@ -15,12 +15,7 @@ LossChoice = Literal["auto", "train", "val"]
 
 
 def fit(
-    paths: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="PATH", help="Logs: files, folders (searched) or quoted globs.", show_default=False
-        ),
-    ] = None,
+    paths: options.Paths = None,
     points: Annotated[
         Path | None,
         typer.Option(

@@ -8,7 +8,7 @@ from ebfit.cli import options
 
 
 def inspect(
-    paths: options.Paths,
+    paths: options.Paths = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document (ebfit.inspect/1).")] = False,
     manifest: options.ManifestFile = None,
     columns: options.ColumnNames = None,
@@ -46,7 +46,7 @@ def inspect(
         train_ema=train_ema,
     )
     with working("reading logs"):
-        reading = read_logs(paths, reading_options)
+        reading = read_logs(paths or [], reading_options)
     records = [run_record(run) for run in reading.runs]
     assumptions = dict.fromkeys(text for run in reading.runs for text in run.assumptions)
     warnings = [*collapsed_warnings(records), *assumptions]

@@ -43,7 +43,7 @@ def steps(text: str) -> int:
 
 
 Paths = Annotated[
-    list[Path],
+    list[Path] | None,
     typer.Argument(
         metavar="PATH", help="Logs: files, folders (searched) or quoted globs.", show_default=False
     ),
