@@ -1,12 +1,9 @@
-"""The files that ebfit writes and reads back: their schemas, and writing them whole or not at all.
+"""The files that ebfit writes and reads back: their schemas.
 
 Programs may rely on the keys here; a change that breaks them raises the number behind the slash.
 """
 
 import hashlib
-import os
-import tempfile
-from collections.abc import Iterable
 from math import isfinite, nan
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -24,6 +21,7 @@ from pydantic import (
 
 from ebfit.errors import BadInputError
 from ebfit.text import printable
+from ebfit.writing import write_text
 
 Status = Literal["ok", "upper_bound", "lower_bound", "not_identified"]
 
@@ -248,113 +246,3 @@ def sha256(path: Path) -> str:
     """Return the hex digest of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def check_writable(path: Path) -> None:
-    """Refuse an output path early, before minutes of work are spent on it.
-
-    Raises
-    ------
-    BadInputError
-        If the path is a folder, or its folder does not exist or is not writable.
-    """
-    try:
-        is_there = path.exists()
-        path.resolve()
-    except RuntimeError:
-        raise BadInputError(f"{path}: is a link to itself. Name another.") from None
-    except OSError as error:
-        raise BadInputError(f"{path}: cannot be a file ({error.strerror}). Choose another path.") from None
-    if path.is_dir():
-        raise BadInputError(f"{path}: is a folder. Name a file to write, such as {path / 'fit.json'}.")
-    if is_there and not path.is_file():
-        raise BadInputError(f"{path}: is no ordinary file, and would be replaced by one. Name another.")
-    folder = path.parent
-    if not folder.is_dir():
-        raise BadInputError(f"{folder}: no such folder to write {path.name} into. Create it first.")
-    if not os.access(folder, os.W_OK) or (is_there and not os.access(path, os.W_OK)):
-        raise BadInputError(f"{path}: not writable. Choose another path, or change its permissions.")
-
-
-def refuse_overwriting(path: Path, inputs: Iterable[Path]) -> None:
-    """Refuse an output path that is one of the files that were read.
-
-    Raises
-    ------
-    BadInputError
-        Naming the input.
-    """
-    real = os.path.realpath(path)
-    for file in inputs:
-        if os.path.realpath(file) == real:
-            raise BadInputError(
-                f"{path}: is one of the files that were read, and would be lost. Name another output."
-            )
-
-
-def check_folder(path: Path) -> None:
-    """Refuse a folder for output that neither exists nor can be made, without making it.
-
-    Raises
-    ------
-    BadInputError
-        If a file stands in its way or it is not writable.
-    """
-    try:
-        nearest = next(place for place in (path, *path.absolute().parents) if os.path.lexists(place))
-    except OSError as error:
-        raise BadInputError(f"{path}: cannot be a folder ({error.strerror}). Choose another.") from None
-    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
-        raise BadInputError(f"{path}: {nearest} is no folder that can be written to. Choose another.")
-
-
-def make_folder(path: Path) -> None:
-    """Make a folder for output, with the folders above it.
-
-    Raises
-    ------
-    BadInputError
-        If a file stands in its place or it cannot be made.
-    """
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInputError(f"{path}: cannot be made a folder ({error.strerror}). Choose another.") from None
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a whole file or nothing: to a temporary name in the same folder, then renamed."""
-    write_bytes(path, text.encode())
-
-
-def write_bytes(path: Path, data: bytes) -> None:
-    """Write a whole file or nothing, as `write_text` does.
-
-    Raises
-    ------
-    BadInputError
-        If the file cannot be written; an older file of that name is then left as it was.
-    """
-    check_writable(path)
-    target = path.resolve()  # a link stays a link: the file behind it is what gets replaced
-    temporary = None
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
-        os.chmod(temporary, mode)
-        os.replace(temporary, target)
-    except OSError as error:
-        raise BadInputError(f"{path}: cannot be written ({error.strerror}).") from None
-    finally:  # an interrupt is no reason to leave half a file lying about either
-        if temporary is not None and os.path.exists(temporary):
-            os.unlink(temporary)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

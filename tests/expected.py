@@ -12,7 +12,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from ebfit.files import Estimate, Fit, TargetRecord, write_text
+from ebfit.files import Estimate, Fit, TargetRecord
+from ebfit.writing import write_text
 
 SAMPLE_RUNS = Path(__file__).parent.parent / "sample_runs"
 EXPECTED = SAMPLE_RUNS / "expected.json"

@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from ebfit import files
+from ebfit import files, writing
 from ebfit.errors import BadInputError
 from ebfit.files import Estimate, Fit, PointRecord, TargetRecord, Trend, Trends
 
@@ -53,7 +53,7 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch,
     path.write_text("old")
     monkeypatch.setattr(os, call, _fails)
     with pytest.raises(BadInputError, match=r"fit\.json: cannot be written \(No space left on device\)"):
-        files.write_text(path, "new")
+        writing.write_text(path, "new")
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["fit.json"]
 
@@ -62,7 +62,7 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch,
 def test_a_full_disk_leaves_nothing_where_there_was_nothing(tmp_path, monkeypatch, call):
     monkeypatch.setattr(os, call, _fails)
     with pytest.raises(BadInputError):
-        files.write_text(tmp_path / "fit.json", "new")
+        writing.write_text(tmp_path / "fit.json", "new")
     assert os.listdir(tmp_path) == []
 
 
@@ -74,7 +74,7 @@ def test_an_interrupt_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch
     path.write_text("old")
     monkeypatch.setattr(os, "fsync", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        files.write_text(path, "new")
+        writing.write_text(path, "new")
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["fit.json"]
 
@@ -86,7 +86,7 @@ def test_a_link_stays_a_link_and_the_file_behind_it_is_replaced(tmp_path):
     behind.write_text("old")
     link = tmp_path / "fit.json"
     link.symlink_to(behind)
-    files.write_text(link, "new")
+    writing.write_text(link, "new")
     assert link.is_symlink()
     assert behind.read_text() == "new"
     assert os.listdir(folder) == ["real.json"]
@@ -96,11 +96,11 @@ def test_permissions_stay_and_new_files_follow_the_umask(tmp_path):
     old, new = tmp_path / "old.json", tmp_path / "new.json"
     old.write_text("old")
     old.chmod(0o640)
-    files.write_text(old, "new")
+    writing.write_text(old, "new")
     assert stat.S_IMODE(old.stat().st_mode) == 0o640
     before = os.umask(0o027)
     try:
-        files.write_text(new, "new")
+        writing.write_text(new, "new")
     finally:
         os.umask(before)
     assert stat.S_IMODE(new.stat().st_mode) == 0o640
@@ -114,22 +114,22 @@ def test_places_that_cannot_be_written_are_refused_before_any_work(tmp_path, mon
         (tmp_path / "file" / "fit.json", "no such folder"),
     ]:
         with pytest.raises(BadInputError, match=says):
-            files.check_writable(path)
-    files.check_writable(tmp_path / "fit.json")
-    files.check_writable(tmp_path / "file")
+            writing.check_writable(path)
+    writing.check_writable(tmp_path / "fit.json")
+    writing.check_writable(tmp_path / "file")
     # root may write anywhere, so ask for what other people would be told
     monkeypatch.setattr(os, "access", lambda *_args, **_more: False)
     with pytest.raises(BadInputError, match="not writable"):
-        files.check_writable(tmp_path / "fit.json")
+        writing.check_writable(tmp_path / "fit.json")
 
 
 def test_a_folder_cannot_be_made_where_a_file_stands(tmp_path):
-    files.make_folder(tmp_path / "a" / "b")
-    files.make_folder(tmp_path / "a" / "b")
+    writing.make_folder(tmp_path / "a" / "b")
+    writing.make_folder(tmp_path / "a" / "b")
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file", tmp_path / "file" / "plots"):
         with pytest.raises(BadInputError, match="cannot be made a folder"):
-            files.make_folder(path)
+            writing.make_folder(path)
 
 
 # --- fit.json --------------------------------------------------------------------------------------------------

@@ -70,16 +70,16 @@ def fit(
         raise BadInputError("give either logs (PATH..., or a --manifest that names them) or --points FILE.")
     target_losses = _parse_targets(targets)
 
-    from ebfit import api, files
+    from ebfit import api, files, writing
     from ebfit.points import PointsTable, read_points
     from ebfit.report.fit_summary import print_fit
     from ebfit.report.lines import collapsed_warnings, print_lines, working
     from ebfit.runs import Run, files_read, read_runs
 
     if output is not None:
-        files.check_writable(output)
+        writing.check_writable(output)
     if plots is not None:
-        files.check_folder(plots)
+        writing.check_folder(plots)
     reading_options = options.read_options(
         manifest=manifest,
         columns=columns,
@@ -97,7 +97,7 @@ def fit(
         source = read_points(points) if points is not None else read_runs(paths or [], reading_options)
     if output is not None:
         read = [points] if points is not None else files_read(cast(list[Run], source), reading_options)
-        files.refuse_overwriting(output, read)
+        writing.refuse_overwriting(output, read)
     with working("fitting"):
         result = api.fit(
             source,

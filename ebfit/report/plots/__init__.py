@@ -5,7 +5,8 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ebfit.files import Fit, make_folder, write_bytes
+from ebfit.files import Fit
+from ebfit.writing import make_folder, write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
