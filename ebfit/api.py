@@ -82,6 +82,8 @@ def fit(
         source = list(source)
         if not all(isinstance(run, Run) for run in source):
             raise BadInputError("fit takes what read_runs or read_points returns, not paths.")
+        if not source:
+            raise BadInputError("no runs to fit.")
     requested = _checked_targets(targets)
     settings: dict[str, Any] = {
         "law": law,
@@ -98,7 +100,7 @@ def fit(
         inputs = [input_record(source.path)]
         runs: list[RunRecord] = []
     else:
-        kind, reason = choose_loss(source, loss) if source else ("train", "")
+        kind, reason = choose_loss(source, loss)
         settings |= {"loss": kind, "loss_reason": reason, "reading": _said(read_options)}
         sample, runs, more = _runs_sample(source, requested, n_targets, kind)
         samples, skipped = [sample], []
@@ -135,8 +137,8 @@ def fit(
 
 
 def _check_settings(law: str, n_targets: int, bootstrap: int, confidence: float, seed: int) -> None:
-    if law not in ("revised", "classic"):
-        raise BadInputError(f"law {law!r} is not known. Choose revised or classic.")
+    if law not in LEAST_TRIED:
+        raise BadInputError(f"law {law!r} is not known. Choose {' or '.join(LEAST_TRIED)}.")
     if not 1 <= n_targets <= _MOST_TARGETS:
         raise BadInputError(
             f"--n-targets must lie between 1 and {_MOST_TARGETS}, which {n_targets} does not."
@@ -186,8 +188,6 @@ def _points_samples(
 def _runs_sample(
     runs: Sequence[Run], requested: Sequence[float] | None, n_targets: int, kind: LossKind
 ) -> tuple[Sample, list[RunRecord], list[str]]:
-    if not runs:
-        raise BadInputError("no runs to fit.")
     runs, warnings = one_size_where_alike(runs)
     curves = smooth_runs(runs, kind)
     log_batch = np.log([run.batch_tokens for run in runs])

@@ -49,6 +49,10 @@ class SmoothCurve:
         Strictly rising.
     loss : ndarray, shape (m,)
         Non-increasing.
+    loss_covariance : ndarray, shape (m, m)
+        Of the errors of ``loss`` before it was made non-increasing.
+    log_step_slope : ndarray, shape (m,)
+        How fast the loss falls per unit of log step, positive.
     diverged_after : float or None
         The step after which the curve was left out because it diverged.
     """

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebfit.crossings import FloatArray, SmoothCurve
+from ebfit.fitting import WANTED_FOR_REVISED
 
-WANTED_SIZES = 7  # six free parameters and one to judge them by
 _CANDIDATES = 400
 _LEAST_FALL = 1e-6  # of the loss; curves that fall less do not train, and what they cross is rounding
 
@@ -26,7 +26,7 @@ def choose(curves: Sequence[SmoothCurve], log_batch: FloatArray, count: int) -> 
     Returns
     -------
     list of float
-        Falling losses, rounded where that changes nothing, that `WANTED_SIZES` batch sizes reach, or as many as
+        Falling losses, rounded where that changes nothing, that `WANTED_FOR_REVISED` batch sizes reach, or as many as
         any loss has; of these the ones whose fewest tokens lie between batch sizes, if there are any; evenly
         spaced in the log of the tokens it takes to reach them. Empty if no loss is reached.
     """
@@ -39,7 +39,7 @@ def choose(curves: Sequence[SmoothCurve], log_batch: FloatArray, count: int) -> 
     sizes = _sizes_reached(log_steps, log_batch)
     if sizes.max() == 0:
         return []
-    least = min(WANTED_SIZES, int(sizes.max()))
+    least = min(WANTED_FOR_REVISED, int(sizes.max()))
     widely = sizes >= least
     # Early in training the fewest tokens are taken by the smallest batch that was run: B_opt is not seen there yet.
     bracketed = widely & _fewest_tokens_inside(log_steps, log_batch)

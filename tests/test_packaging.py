@@ -86,7 +86,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "laws": set(),
     "files": set(),
     "crossings": {"runs"},
-    "targets": {"crossings"},
+    "targets": {"crossings", "fitting"},
     "fitting": {"laws"},
     "samples": {"runs", "crossings", "fitting"},
     "points": {"samples", "fitting"},

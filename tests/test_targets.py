@@ -41,7 +41,7 @@ def test_chosen_targets_are_reached_by_seven_sizes_fall_and_spread(count, seed):
     chosen = targets.choose(curves, LOG_BATCH, count)
     assert 2 <= len(chosen) <= count
     assert chosen == sorted(set(chosen), reverse=True)
-    assert all(_sizes_reaching(curves, LOG_BATCH, loss) >= targets.WANTED_SIZES for loss in chosen)
+    assert all(_sizes_reaching(curves, LOG_BATCH, loss) >= targets.WANTED_FOR_REVISED for loss in chosen)
 
 
 def test_targets_spread_over_the_tokens_that_they_take():

@@ -48,10 +48,11 @@ def solve(problems: Problems, start: FloatArray, max_iterations: int = _MAX_ITER
         _solve_chunk(problems.take(slice(i, i + size)), start[i : i + size], max_iterations)
         for i in range(0, len(problems), size)
     ]
-    return Solutions(*(np.concatenate([getattr(part, key) for part in parts]) for key in _FIELDS))
-
-
-_FIELDS = ("free", "cost", "converged")
+    return Solutions(
+        free=np.concatenate([part.free for part in parts]),
+        cost=np.concatenate([part.cost for part in parts]),
+        converged=np.concatenate([part.converged for part in parts]),
+    )
 
 
 def _solve_chunk(problems: Problems, start: FloatArray, max_iterations: int) -> Solutions:

@@ -33,6 +33,13 @@ class Interval:
 NOT_IDENTIFIED = Interval(None, None, None, "not_identified")
 
 
+def percentiles(log_draws: FloatArray, confidence: float) -> tuple[float, float]:
+    """Return the ends of the middle of the replicates that holds a share ``confidence`` of them."""
+    tail = 0.5 * (1.0 - confidence)
+    low, high = np.quantile(log_draws, [tail, 1.0 - tail])
+    return float(low), float(high)
+
+
 def two_sided(log_value: float, log_draws: FloatArray, confidence: float) -> Interval:
     """Return the percentile interval, stretched to hold the estimate itself.
 
@@ -45,8 +52,7 @@ def two_sided(log_value: float, log_draws: FloatArray, confidence: float) -> Int
     confidence : float
         Such as 0.95.
     """
-    tail = 0.5 * (1.0 - confidence)
-    low, high = np.quantile(log_draws, [tail, 1.0 - tail])
+    low, high = percentiles(log_draws, confidence)
     return Interval(
         value=float(np.exp(log_value)),
         low=float(np.exp(min(low, log_value))),
@@ -57,8 +63,7 @@ def two_sided(log_value: float, log_draws: FloatArray, confidence: float) -> Int
 
 def beyond(log_value: float, log_draws: FloatArray, reached: FloatArray, confidence: float) -> set[Side]:
     """Return the sides on which an estimate lies outside the rising ``reached``, or its interval far or often does."""
-    tail = 0.5 * (1.0 - confidence)
-    low, high = np.quantile(log_draws, [tail, 1.0 - tail])
+    low, high = percentiles(log_draws, confidence)
     sides: set[Side] = set()
     if (
         log_value < reached[0]

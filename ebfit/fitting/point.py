@@ -18,7 +18,7 @@ from ebfit.laws import FloatArray, Law
 
 _FIRST_MISFIT = 0.02  # log steps; where the iteration for tau starts
 _SMALLEST_MISFIT = 1e-9  # so that noise-free data are solved to rounding and not divided by zero
-_HARDLY_NOISE = 1e-3
+_HARDLY_NOISE = 1e-3  # log steps; a misfit below it says that the data are exact
 _MISFIT_ROUNDS = 20
 _NEIGHBOURS = 24  # starts about the best so far
 _NEIGHBOUR_SCALES = (0.1, 0.3, 1.0)  # free parameters (logs, logits)
@@ -78,15 +78,14 @@ def fit_points(law: Law, data: Observations) -> PointFit:
         for t in range(targets)
     ]
     misfit = np.full(targets, _FIRST_MISFIT)
-    best = [start[:1] for start in starts]
+    free = np.array([start[0] for start in starts])
     for turn in range(_MISFIT_ROUNDS):
         problems = _problems(law, data, misfit)
         # All starts anew in every round: as the misfit shrinks, other corners of the shape become the best.
-        tries = [np.concatenate([_around(best[t][0], turn), starts[t]]) for t in range(targets)]
+        tries = [np.concatenate([_around(free[t], turn), starts[t]]) for t in range(targets)]
         owner = np.repeat(np.arange(targets), [len(part) for part in tries])
         found = solve(problems.take(owner), np.concatenate(tries))
-        best = [_lowest(found.free[owner == t], found.cost[owner == t]) for t in range(targets)]
-        free = np.concatenate(best)
+        free = np.array([found.free[owner == t][np.argmin(found.cost[owner == t])] for t in range(targets)])
         used = _effective_parameters(problems, free)
         before, (misfit, degrees) = misfit, _misfit(problems, data.log_steps_se.T, free, used)
         # A misfit this small is hardly noise: the data are exact, and a better corner may still be found.
@@ -209,10 +208,6 @@ def _distinct_minima(best: FloatArray, free: FloatArray, costs: FloatArray) -> F
         if all(np.abs(free[i] - other).max() > _DISTINCT for other in kept):
             kept.append(free[i])
     return np.array(kept)
-
-
-def _lowest(free: FloatArray, cost: FloatArray) -> FloatArray:
-    return free[np.argmin(cost)][None]
 
 
 def _raw_residuals(problems: Problems, free: FloatArray) -> FloatArray:

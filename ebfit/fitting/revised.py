@@ -17,6 +17,7 @@ from ebfit.fitting.intervals import (
     Side,
     b_min_is_near,
     beyond,
+    percentiles,
     two_sided,
     unrisen_sides,
 )
@@ -134,8 +135,7 @@ def _b_min(
 
 def _is_known(log_draws: FloatArray, confidence: float) -> bool:
     """Whether replicates agree on a number that has no status of its own."""
-    tail = 0.5 * (1.0 - confidence)
-    low, high = np.quantile(log_draws, [tail, 1.0 - tail])
+    low, high = percentiles(log_draws, confidence)
     return bool(high - low < np.log(_KNOWN_WITHIN))
 
 

@@ -11,9 +11,8 @@ import numpy as np
 from ebfit.fitting.observations import Observations
 from ebfit.laws import FloatArray
 
-_OWN_SCATTER_STRENGTH = (
-    4.0  # degrees of freedom that the common scatter counts for against a batch size's own
-)
+# The common scatter counts for this many degrees of freedom against a batch size's own.
+_OWN_SCATTER_STRENGTH = 4.0
 
 
 def merge_seeds(data: Observations) -> Observations:
@@ -97,8 +96,7 @@ def _seed_scatter(
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(expected > 0, residual**2 / expected, 0.0)
     seen = np.maximum((count > 1).sum(axis=1), 1)
-    squares = (member @ relative).sum(
-        axis=1
-    ) / seen  # a typical target's, since targets are no independent witnesses
+    # of a typical target, since the targets of a run are no independent witnesses
+    squares = (member @ relative).sum(axis=1) / seen
     own_degrees = np.maximum(count - 1.0, 0.0).sum(axis=1) / seen
     return scatter, (squares + _OWN_SCATTER_STRENGTH) / (own_degrees + _OWN_SCATTER_STRENGTH)

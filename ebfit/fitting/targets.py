@@ -40,13 +40,15 @@ def fit_targets(
     """
     data = _in_canonical_order(data)
     fits = _FITTERS[law_name](merge_seeds(data), replicates, confidence, seed)
-    return [_over_all_runs(fit, data, t) for t, fit in enumerate(fits)]
+    apart = seed_sd(data)
+    return [_over_all_runs(fit, data, t, float(apart[t])) for t, fit in enumerate(fits)]
 
 
-def _over_all_runs(fit: TargetFit, data: Observations, t: int) -> TargetFit:
+def _over_all_runs(fit: TargetFit, data: Observations, t: int, apart: float) -> TargetFit:
     """Return the fit with its RMS over every run that reached the target, since it saw only the means of seeds.
 
-    A law that is far off the means as well is no description, and the worst point is named.
+    A law that is far off the means as well is no description, and the worst point is named; nor are runs seeds of each
+    other if their log steps lie ``apart`` by more than seeds do.
     """
     reached = data.reached[:, t]
     residual = LAWS[fit.law].log_steps(fit.free, data.log_batch[reached]) - data.log_steps[reached, t]
@@ -60,7 +62,6 @@ def _over_all_runs(fit: TargetFit, data: Observations, t: int) -> TargetFit:
             f"{np.exp(np.abs(residual[worst])):.3g} in steps. Check that run, and that runs differ in batch size alone."
         )
     rms = float(np.sqrt(np.mean(residual**2)))
-    apart = float(seed_sd(data)[t])
     if apart > _POOR:
         warnings.append(
             f"runs of one batch size differ by a factor of {np.exp(2.0 * apart):.2g} in steps: more than seeds do. Fit "
