@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ebfit.files import Trend
-from ebfit.fitting import TargetFit
+from ebfit.fitting import TargetFit, percentiles
 from ebfit.laws import FloatArray
 
 LEAST_TARGETS = 3  # two make any line
@@ -17,7 +17,7 @@ def power_law(fits: Sequence[TargetFit], number: str, confidence: float) -> Tren
     Parameters
     ----------
     fits : sequence of TargetFit
-        One group; only targets whose status is ``ok`` take part.
+        One group; only targets whose status is ``ok``, and whose D is known, take part.
     number : {"b_opt", "b_min"}
     confidence : float
         Of the interval of the exponent, which comes from the same line through every bootstrap replicate.
@@ -27,7 +27,8 @@ def power_law(fits: Sequence[TargetFit], number: str, confidence: float) -> Tren
     Trend or None
         None with fewer than `LEAST_TARGETS` targets.
     """
-    known = [fit for fit in fits if fit.numbers[number].status == "ok"]
+    # B_min may be known where B_opt, and with it D, is only a bound
+    known = [fit for fit in fits if fit.numbers[number].status == "ok" and fit.e_min is not None]
     if len(known) < LEAST_TARGETS:
         return None
     log_tokens = np.log(np.array([fit.e_min for fit in known], dtype=float)[:, None])
@@ -37,8 +38,7 @@ def power_law(fits: Sequence[TargetFit], number: str, confidence: float) -> Tren
     drawn, _ = _line(
         np.array([fit.draws["e_min"] for fit in known]), np.array([fit.draws[number] for fit in known])
     )
-    tail = 0.5 * (1.0 - confidence)
-    low, high = np.quantile(drawn, [tail, 1.0 - tail])
+    low, high = percentiles(drawn, confidence)
     return Trend(
         k=float(np.exp(log_k[0])),
         exponent=float(exponent[0]),

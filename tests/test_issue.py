@@ -14,6 +14,9 @@ from ebfit.fitting import Observations, fit_targets
 from ebfit.laws import classic, power, revised
 from ebfit.runs import Run
 from ebfit.runs.run import Curve
+from ebfit.trends import power_law
+
+QUICK = {"replicates": 100, "confidence": 0.95, "seed": 0}
 
 
 def _write_log(path, batch, last, offset=0.0, tokens=None, header="step,loss,lr,tokens"):
@@ -293,3 +296,17 @@ def test_estimates_are_averaged_where_the_other_law_is_right(tmp_path):
     assert fit.second_opinion.weight > 0.5
     assert abs(np.log(fit.numbers["b_opt"].value) - truth) < 0.5 * abs(revised_alone - truth)
     assert fit.numbers["b_opt"].value == pytest.approx(fit.e_min / fit.s_opt, rel=1e-9)
+
+
+def test_a_target_without_a_known_d_takes_no_part_in_a_trend(tmp_path):
+    """Where B_min was known and B_opt only a bound, E_min was null and the growth of B_min came out as NaN."""
+    free = np.array([7.0, 10.0, -0.4, -2.0, 1.0, 0.0])
+    log_b_min = float(revised.log_numbers(free)["b_min"])
+    log_batch = np.linspace(log_b_min + 0.1, 9.9, 8)  # from next to B_min to just below B_opt
+    fits = [
+        fit_targets("revised", _single(log_batch + shift, revised.log_steps(free, log_batch)), **QUICK)[0]
+        for shift in (0.0, 0.5, 1.0)
+    ]
+    assert {fit.numbers["b_min"].status for fit in fits} == {"ok"}
+    assert {fit.numbers["b_opt"].status for fit in fits} == {"lower_bound"}
+    assert power_law(fits, "b_min", 0.95) is None
