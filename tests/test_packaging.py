@@ -105,6 +105,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "trends",
     },
     "report": {"files", "laws"},
+    "sweep": {"files"},
 }
 KNOW_THEM_ALL = {"cli", "__init__", "__main__"}
 
