@@ -1,4 +1,4 @@
-"""How a run is carried out, and what it tells about itself. No torch here: the process that watches has no need of it."""
+"""How a run is carried out, and what it tells about itself; free of torch, which the process that watches can spare."""
 
 from dataclasses import dataclass, field
 from typing import Literal
