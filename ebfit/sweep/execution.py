@@ -1,48 +1,36 @@
 """How a run is carried out, and what it tells about itself; free of torch, which the process that watches can spare."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
+
+Compile = Literal["auto", "on", "off"]
 
 
 @dataclass(frozen=True)
 class Execution:
-    """How a run is carried out; this changes its numbers by rounding at most.
+    """How a run is carried out, which changes its numbers by rounding at most.
 
     Attributes
     ----------
     device : str
-        As torch names it: ``cpu``, ``cuda:0``, ``mps``.
+        Such as ``cpu`` or ``cuda:0``.
     micro_batch_sequences : int or None
-        Sequences per forward pass; None: found by trial.
-    compile : bool
-        Whether the model is compiled.
+        Sequences that go through the model at once; None: found by trial.
+    compile : {"auto", "on", "off"}
+        Whether to compile the model; auto: on a GPU, for runs long enough to win that time back.
     checkpoint_seconds : float
         Time between checkpoints.
-    threads : int
-        CPU threads that the run may use.
     """
 
     device: str = "cpu"
     micro_batch_sequences: int | None = None
-    compile: bool = False
+    compile: Compile = "auto"
     checkpoint_seconds: float = 60.0
-    threads: int = 1
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run has come.
-
-    Attributes
-    ----------
-    step, steps : int
-        Optimizer steps taken, and planned in all.
-    tokens : int
-        Consumed so far.
-    train_loss, val_loss : float or None
-        The latest; None before there is one.
-    tokens_per_second : float
-    """
+    """How far a run has come; ``steps`` is what it was planned for, losses are None before the first."""
 
     step: int
     steps: int
@@ -60,25 +48,24 @@ class Outcome:
     ----------
     status : {"finished", "interrupted", "failed"}
     reason : str
-        A few words: why it ended where it did.
+        In words.
     step, tokens : int
-        Taken and consumed since initialisation.
+        Done in all.
     val_loss : float or None
-        The last.
+        The last one.
     seconds : float
-        Time spent on it, in all.
+        Spent on training, in all sessions.
     tokens_per_second : float or None
+        In training proper: without validation, checkpoints and the first step, which may compile.
     flops_utilisation : float or None
-        Share of the device's peak arithmetic that went into the model; None where the peak is not known.
-    warnings : list of str
+        Share of the device's peak; None where that is not known.
     """
 
     status: Literal["finished", "interrupted", "failed"]
     reason: str
-    step: int = 0
-    tokens: int = 0
-    val_loss: float | None = None
-    seconds: float = 0.0
-    tokens_per_second: float | None = None
-    flops_utilisation: float | None = None
-    warnings: list[str] = field(default_factory=list)
+    step: int
+    tokens: int
+    val_loss: float | None
+    seconds: float
+    tokens_per_second: float | None
+    flops_utilisation: float | None
