@@ -1,4 +1,9 @@
-"""Text from files and file names, made fit for a terminal and for a JSON document."""
+"""Text for people: names from files made fit for a terminal and for a JSON document, numbers with suffixes."""
+
+from decimal import ROUND_HALF_EVEN, Context
+from math import isfinite
+
+_SUFFIXES = ("", "K", "M", "B", "T")
 
 
 def printable(text: str) -> str:
@@ -12,3 +17,32 @@ def printable(text: str) -> str:
         else char.encode("unicode_escape", "backslashreplace").decode()
         for char in text
     )
+
+
+def short(value: float, digits: int = 3, rounding: str = ROUND_HALF_EVEN) -> str:
+    """Write a count of tokens or steps with a decimal suffix (1K = 1,000).
+
+    Parameters
+    ----------
+    value : float
+        Tokens or steps.
+    digits : int
+        Significant digits to keep.
+    rounding : str
+        A rounding mode of the `decimal` module.
+
+    Returns
+    -------
+    str
+        For example ``8.19K`` for 8192 and ``524K`` for 524288; powers of ten where no suffix fits.
+    """
+    if not isfinite(value) or value == 0.0:
+        return f"{value:g}"
+    # twelve digits: what a float holds beyond them is noise that must not decide a rounding up or down
+    rounded = Context(prec=digits, rounding=rounding).create_decimal(f"{value:.12g}")
+    exponent = rounded.adjusted()
+    if exponent < -3 or exponent >= 3 * len(_SUFFIXES):
+        return f"{rounded:.{digits - 1}e}"
+    power = max(exponent // 3, 0)
+    decimals = max(digits - 1 - (exponent - 3 * power), 0)
+    return f"{rounded.scaleb(-3 * power):.{decimals}f}{_SUFFIXES[power]}"

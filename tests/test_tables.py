@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from ebfit.files import Estimate, Fit, PointRecord, TargetRecord
-from ebfit.report.numbers import estimate_text, interval_digits, loss_texts, short, size
+from ebfit.report.numbers import estimate_text, interval_digits, loss_texts, size
 from ebfit.report.tables import target_table
+from ebfit.text import short
 
 SUFFIX_FACTOR = {"": 1.0, "K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 

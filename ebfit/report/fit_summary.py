@@ -4,8 +4,9 @@ from rich.console import Console
 from rich.text import Text
 
 from ebfit.files import Fit, Trend
-from ebfit.report.numbers import short, size
+from ebfit.report.numbers import size
 from ebfit.report.tables import target_table
+from ebfit.text import short
 
 
 def print_fit(fit: Fit) -> None:

@@ -1,43 +1,14 @@
 """How numbers are written for people: 8.19K tokens, 4.12K [3.80K, 4.50K], <= 1.2K, not identified."""
 
 from collections.abc import Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
-from math import ceil, isfinite, log10
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from math import ceil, log10
 
 from ebfit.files import Estimate, Fit
+from ebfit.text import short
 
-_SUFFIXES = ("", "K", "M", "B", "T")
 _BOUND_DIGITS = 2
 NOT_IDENTIFIED = "not identified"
-
-
-def short(value: float, digits: int = 3, rounding: str = ROUND_HALF_EVEN) -> str:
-    """Write a count of tokens or steps with a decimal suffix (1K = 1,000).
-
-    Parameters
-    ----------
-    value : float
-        Tokens or steps.
-    digits : int
-        Significant digits to keep.
-    rounding : str
-        A rounding mode of the `decimal` module.
-
-    Returns
-    -------
-    str
-        For example ``8.19K`` for 8192 and ``524K`` for 524288; powers of ten where no suffix fits.
-    """
-    if not isfinite(value) or value == 0.0:
-        return f"{value:g}"
-    # twelve digits: what a float holds beyond them is noise that must not decide a rounding up or down
-    rounded = Context(prec=digits, rounding=rounding).create_decimal(f"{value:.12g}")
-    exponent = rounded.adjusted()
-    if exponent < -3 or exponent >= 3 * len(_SUFFIXES):
-        return f"{rounded:.{digits - 1}e}"
-    power = max(exponent // 3, 0)
-    decimals = max(digits - 1 - (exponent - 3 * power), 0)
-    return f"{rounded.scaleb(-3 * power):.{decimals}f}{_SUFFIXES[power]}"
 
 
 def size(value: float) -> str:

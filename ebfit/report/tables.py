@@ -12,8 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from ebfit.files import Estimate, Fit, TargetRecord
-from ebfit.report.numbers import confidence_text, estimate_parts, loss_texts, short
+from ebfit.report.numbers import confidence_text, estimate_parts, loss_texts
 from ebfit.report.order import targets_in_order
+from ebfit.text import short
 
 _UNKNOWN = "-"
 _NARROW = 80  # columns of the terminal that the table must fit

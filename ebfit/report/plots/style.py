@@ -19,7 +19,8 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, LogLocator, MaxNLoca
 from matplotlib.transforms import Bbox
 
 from ebfit.files import Estimate, TargetRecord
-from ebfit.report.numbers import estimate_text, short
+from ebfit.report.numbers import estimate_text
+from ebfit.text import short
 
 # Okabe and Ito's colours (the purple is Paul Tol's): told apart with every common colour vision deficiency
 BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#AA4499"
