@@ -6,7 +6,7 @@ Programs may rely on the keys here; a change that breaks them raises the number 
 import hashlib
 from math import isfinite, nan
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -213,17 +213,7 @@ class Fit(_Model):
         BadInputError
             If the file is missing, is no JSON, or does not follow the schema.
         """
-        try:
-            return cls.model_validate_json(Path(path).read_bytes())
-        except OSError as error:
-            raise BadInputError(f"{path}: cannot be read ({error.strerror}).") from None
-        except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(map(str, first["loc"])) or "the document"
-            raise BadInputError(
-                f"{path}: not a fit.json that this version reads: {place}: {first['msg']}. "
-                "Write it anew with `ebfit fit`."
-            ) from None
+        return _load(cls, path, "a fit.json", "Write it anew with `ebfit fit`.")
 
 
 class Inspection(_Model):
@@ -235,6 +225,74 @@ class Inspection(_Model):
     runs: list[RunRecord]
     warnings: list[Text] = Field(default_factory=list)
     problems: list[Text] = Field(default_factory=list)
+
+
+class RunOutcome(_Model):
+    """How far a run of `ebfit sweep` has come, and why it ended where it did."""
+
+    status: Literal["running", "finished", "interrupted", "failed"] = "running"
+    reason: Text = ""
+    step: int = 0
+    tokens: int = 0
+    val_loss: float | None = None
+    seconds: float = 0.0
+    tokens_per_second: float | None = None
+    flops_utilisation: float | None = None
+
+
+class RunDocument(_Model):
+    """run.json: the settings of a run of `ebfit sweep`, enough to repeat it, and its outcome.
+
+    ``recipe`` holds every setting that decides the numbers of the run, and ``key`` is its checksum.
+    ``decay_start_step`` is the last step at the full learning rate, null without a decay or before it is known.
+    """
+
+    schema_: Literal["ebfit.run/1"] = Field("ebfit.run/1", alias="schema")
+    name: Text
+    key: str
+    seq_len: int
+    batch_tokens: int
+    batch_sequences: int
+    lr: float
+    warmup_steps: int
+    decay_start_step: int | None
+    seed: int
+    train_loss_window: int | Literal["interval"]
+    parameters: int
+    parameters_without_embeddings: int
+    model: dict[str, Any]
+    data: dict[str, Any]
+    recipe: dict[str, Any]
+    device: dict[str, Any]
+    versions: dict[str, str]
+    outcome: RunOutcome = Field(default_factory=RunOutcome)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "RunDocument":
+        """Read run.json.
+
+        Raises
+        ------
+        BadInputError
+            If the file cannot be read, is no JSON, or was not written by `ebfit sweep`.
+        """
+        return _load(cls, path, "a run.json of `ebfit sweep`", "Move it away, or choose another folder.")
+
+
+_Document = TypeVar("_Document", bound=_Model)
+
+
+def _load(kind: type[_Document], path: str | Path, what: str, way_out: str) -> _Document:
+    try:
+        return kind.model_validate_json(Path(path).read_bytes())
+    except OSError as error:
+        raise BadInputError(f"{path}: cannot be read ({error.strerror}).") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "the document"
+        raise BadInputError(
+            f"{path}: not {what} that this version reads: {place}: {first['msg']}. {way_out}"
+        ) from None
 
 
 def to_json(document: BaseModel) -> str:

@@ -2,8 +2,10 @@
 
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from ebfit.errors import BadInputError
 
@@ -93,13 +95,26 @@ def write_bytes(path: Path, data: bytes) -> None:
     BadInputError
         If the file cannot be written; an older file of that name is then left as it was.
     """
+    with whole_file(path) as file:
+        file.write(data)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file to be written piece by piece; it takes its name once it is whole.
+
+    Raises
+    ------
+    BadInputError
+        If the file cannot be written; an older file of that name is then left as it was.
+    """
     check_writable(path)
     target = path.resolve()  # a link stays a link: the file behind it is what gets replaced
     temporary = None
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()

@@ -13,8 +13,8 @@ from torch.nn import functional
 
 from ebfit.sweep.architecture import Architecture
 
-_INITIAL_STD = 0.02
 _NORM_EPS = 1e-6
+_EMBEDDING_STD = 0.02
 
 
 class RMSNorm(nn.Module):
@@ -118,16 +118,18 @@ class Model(nn.Module):
         self.register_buffer("sin", sin, persistent=False)
 
     def initialise(self, seed: int) -> None:
-        """Draw the weights: normal, those that write into the residual stream smaller the deeper the model is.
+        """Draw the weights: normal, so that each matrix keeps the size of what goes through it.
 
-        The same on every device, as they are drawn on the CPU.
+        What writes into the residual stream is smaller the deeper the model is, and the embedding is small, as
+        it is the output matrix too. Drawn on the CPU, so the same on every device.
         """
         generator = torch.Generator().manual_seed(seed)
-        into_residual = _INITIAL_STD / math.sqrt(2 * len(self.blocks))
         for name, weight in self.named_parameters():
             if weight.ndim < 2:
                 continue
-            std = into_residual if name.endswith(("out.weight", "down.weight")) else _INITIAL_STD
+            std = _EMBEDDING_STD if name == "embedding.weight" else weight.shape[1] ** -0.5
+            if name.endswith(("out.weight", "down.weight")):
+                std /= math.sqrt(2 * len(self.blocks))
             with torch.no_grad():
                 weight.copy_(torch.empty(weight.shape).normal_(0.0, std, generator=generator))
 

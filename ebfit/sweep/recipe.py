@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from ebfit.sweep.architecture import Architecture
@@ -93,10 +93,14 @@ class Recipe:
         """Tokens planned in all."""
         return self.steps * self.batch_tokens
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return all settings as JSON has them."""
+        return asdict(replace(self, data=dict(self.data)))
+
     @property
     def key(self) -> str:
         """Return a checksum of all settings, the same for the same run wherever and whenever it is planned."""
-        document = json.dumps(asdict(self), sort_keys=True, allow_nan=False, default=dict)
+        document = json.dumps(self.as_dict(), sort_keys=True, allow_nan=False)
         return hashlib.sha256(document.encode()).hexdigest()
 
     @property

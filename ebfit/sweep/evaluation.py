@@ -1,0 +1,53 @@
+"""Validation: on the same tokens for every run of a sweep, at steps that lie evenly on a log axis."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+_PER_DOUBLING_IN_WARMUP = 2  # no target is read off there
+
+
+def evaluation_steps(warmup_steps: int, last_step: int, per_doubling: int) -> NDArray[np.int64]:
+    """Return the steps to validate after: 1, the last, and ``per_doubling`` while the step number doubles.
+
+    During the warmup they are few, and do not depend on how long the run is.
+    """
+    steps = np.append(_geometric(last_step, per_doubling), last_step)
+    early = _geometric(warmup_steps, _PER_DOUBLING_IN_WARMUP)
+    return np.unique(np.concatenate((early[early <= last_step], steps[steps > warmup_steps], [last_step])))
+
+
+def _geometric(last: int, per_doubling: int) -> NDArray[np.int64]:
+    exponents = np.arange(np.ceil(per_doubling * np.log2(max(last, 1))) + 1) / per_doubling
+    steps = np.rint(2.0**exponents).astype(np.int64)
+    return np.unique(steps[steps <= last])
+
+
+class Validation:
+    """The validation set on the device.
+
+    Parameters
+    ----------
+    sequences : ndarray of int, shape (n, seq_len + 1)
+    device : torch.device
+    micro_batch_sequences : int
+        The most sequences that go through the model at once.
+    """
+
+    def __init__(
+        self, sequences: NDArray[np.int32], device: torch.device, micro_batch_sequences: int
+    ) -> None:
+        self._pieces = torch.from_numpy(sequences).to(device).split(micro_batch_sequences)
+        self._count = len(sequences)
+
+    def loss(self, loss_of: Callable[[Tensor], Tensor], precision: AbstractContextManager[None]) -> float:
+        """Return the mean loss over the whole set, in nats per token."""
+        total = 0.0
+        with torch.no_grad(), precision:
+            for piece in self._pieces:
+                total += float(loss_of(piece.long())) * len(piece)
+        return total / self._count

@@ -1,0 +1,62 @@
+"""How many sequences go through the model at once, so that a batch of any size fits in memory."""
+
+import torch
+
+from ebfit.errors import CannotAnswerError
+from ebfit.sweep.architecture import Architecture
+from ebfit.sweep.model import Model
+from ebfit.sweep.recipe import Precision
+
+# On a CPU memory is rarely short, but larger pieces fall out of the caches. Measured for `tiny`: 8192 tokens at once
+# train 1.4 times as fast as 32768.
+_CPU_TOKENS = 8192
+
+
+def largest_micro_batch(
+    model: Model, sizes: Architecture, seq_len: int, most: int, precision: Precision
+) -> int:
+    """Return the most sequences to take at once, of at most ``most``, a power of two unless it is ``most``.
+
+    On a GPU it is found by trial: one forward and backward pass, with the memory of the optimizer taken away first.
+
+    Raises
+    ------
+    CannotAnswerError
+        If not even a single sequence fits.
+    """
+    device = next(model.parameters()).device
+    if device.type == "cpu":
+        return max(1, min(most, _CPU_TOKENS // seq_len))
+    size = most
+    while True:
+        if _fits(model, sizes, seq_len, size, device, precision):
+            return size
+        if size == 1:
+            raise CannotAnswerError(
+                "out of memory with a single sequence: take a smaller model or --seq-len."
+            )
+        size = 1 << ((size - 1).bit_length() - 1)
+
+
+def _fits(
+    model: Model,
+    sizes: Architecture,
+    seq_len: int,
+    sequences: int,
+    device: torch.device,
+    precision: Precision,
+) -> bool:
+    try:
+        moments = torch.empty(2 * sizes.parameters, device=device)
+        tokens = torch.zeros((sequences, seq_len + 1), dtype=torch.int64, device=device)
+        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16"):
+            loss = model.loss(tokens)
+        loss.backward()
+        del moments
+        return True
+    except torch.OutOfMemoryError:
+        return False
+    finally:
+        model.zero_grad(set_to_none=True)
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
