@@ -26,7 +26,7 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return ``x``, its last dimension normalised."""
-        return functional.rms_norm(x, self.gain.shape, self.gain, _NORM_EPS)
+        return functional.rms_norm(x, self.gain.shape, self.gain.to(x.dtype), _NORM_EPS)
 
 
 def rotary_tables(seq_len: int, d_head: int, theta: float) -> tuple[Tensor, Tensor]:
