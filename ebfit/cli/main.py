@@ -17,6 +17,7 @@ from ebfit.text import printable
 
 COMMANDS = {
     "inspect": "Show what is read of logs: batch sizes, dropped rows, stable phases, losses.",
+    "sweep": "Train small models at many batch sizes, for `ebfit fit` to read.",
     "fit": "Fit B_min and B_opt to loss curves, or to a table of steps to a target.",
 }
 
