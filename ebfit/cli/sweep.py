@@ -257,8 +257,8 @@ def sweep(
 ) -> None:
     """Train small models at many batch sizes, for `ebfit fit` to read.
 
-    Every run warms up, then keeps its learning rate. The same command again skips what is finished and continues
-    what was interrupted; Ctrl-C is safe.
+    Every run warms up, then keeps its learning rate; Ctrl-C stops the sweep.
+    The same command again skips finished runs and continues interrupted ones.
     """
     from ebfit.sweep.execution import Execution
     from ebfit.sweep.grid import GridOptions

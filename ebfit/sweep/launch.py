@@ -80,7 +80,8 @@ def require_torch() -> None:
     """
     if find_spec("torch") is None:
         raise BadInputError(
-            "training needs PyTorch, which is not installed here: pip install 'ebfit[sweep]'."
+            "training needs PyTorch, which is not installed here: pip install 'ebfit[sweep]'. "
+            "A plan can be made without it: --dry-run --tokens-per-second N."
         )
 
 

@@ -92,7 +92,7 @@ class Bars:
         """Take the bar away; what is left of the run is a line."""
         self._time_left.ended(run.recipe)
         self._bars.remove_task(self._tasks.pop(run.recipe.name))
-        self._done += 1
+        self._done += outcome.status != "interrupted"
         self._bars.console.print(_end(run, outcome), soft_wrap=True)
         self._update_sweep()
 
@@ -163,7 +163,7 @@ class Lines:
     def ended(self, run: PlannedRun, outcome: Outcome) -> None:
         """Say how."""
         self._time_left.ended(run.recipe)
-        self._done += 1
+        self._done += outcome.status != "interrupted"
         self._console.print(Text.assemble(f"[{self._done}/{self._total}] ", _end(run, outcome)))
 
     def stopping(self) -> None:
