@@ -13,6 +13,7 @@ from pathlib import Path
 from ebfit.errors import BadInputError
 from ebfit.files import RunDocument, RunOutcome, to_json
 from ebfit.sweep.execution import Outcome, Progress
+from ebfit.writing import write_text
 
 VARIABLE = "FAKE_TRAINING"
 TRAIN = "fake_training:train"
@@ -28,7 +29,7 @@ def train(recipe, data, folder, execution, report, stop_requested):
         "device": execution.device,
         "torch": "torch" in sys.modules,
     }
-    (folder / WHO).write_text(json.dumps(who))
+    write_text(folder / WHO, json.dumps(who))  # whole, as a test may wait for it
     report(Progress(1, recipe.steps, recipe.batch_tokens, 5.0, 4.5, 1000.0))
     behaviour = json.loads(os.environ.get(VARIABLE, "{}")).get(str(recipe.seed), "finish")
     return _BEHAVIOURS[behaviour](recipe, folder, stop_requested)

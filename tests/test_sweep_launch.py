@@ -156,8 +156,10 @@ def test_an_unforeseen_error_fails_its_run_and_the_next_one_gets_a_new_process(t
 def test_a_full_disk_ends_the_sweep_in_one_sentence(tmp_path, monkeypatch):
     _behave(monkeypatch, s0="fill the disk", s1="until stopped")
     session = _session(tmp_path, seeds=3)
+    notes = Notes()
     with pytest.raises(BadInputError, match=r"^\S*: cannot be written \(No space left on device\)\.$"):
-        _carry_out(session)
+        carry_out(session, lambda waiting, jobs: nullcontext(notes))
+    assert notes.events.count(("stopping", "")) == 1
     documents = {run.recipe.seed: run.folder / "run.json" for run in session.runs}
     assert RunDocument.load(documents[1]).outcome.status == "interrupted"  # it was let to its checkpoint
     assert not documents[2].exists()
@@ -211,7 +213,6 @@ def sweep_process(tmp_path, monkeypatch):
         )
         started.append(process)
         _wait_until(lambda: len(list(tmp_path.glob(f"*/{WHO}"))) == 2, "two runs under way")
-        time.sleep(0.05)  # let the last of the two finish writing
         return process, [_who(path.parent)["pid"] for path in tmp_path.glob(f"*/{WHO}")]
 
     yield start

@@ -232,6 +232,7 @@ class _Sweep:
         self._outcomes: dict[str, Outcome] = {}
         self._signal: int | None = None
         self._fatal: str | None = None
+        self._stopping = False
 
     def carry_out(self, places: Sequence[Place]) -> Ended:
         for place in places:
@@ -309,6 +310,9 @@ class _Sweep:
                 worker.kill()
 
     def _stop(self) -> None:
+        if self._stopping:
+            return
+        self._stopping = True
         self._waiting.clear()
         self._watcher.stopping()
         for worker in self._workers:

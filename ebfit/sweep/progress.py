@@ -189,7 +189,7 @@ def _bars(console: Console) -> Progress:
 def _end(run: PlannedRun, outcome: Outcome) -> Text:
     rate = outcome.tokens_per_second
     parts = [
-        f"{outcome.status}: {printable(outcome.reason)}",
+        f"{outcome.status}: {printable(outcome.reason.removesuffix('.'))}",
         f"step {outcome.step:,}",
         f"loss {_loss(outcome.val_loss)}" if outcome.val_loss is not None else "",
         f"{short(rate)} tokens/s" if rate else "",
