@@ -1,37 +1,66 @@
 """Time spent on a run, and how fast it goes."""
 
 import time
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
-@dataclass
 class Clock:
-    """Time and tokens of training proper, and time in all."""
+    """Time in all, and the speed of training proper: without what happens while the clock is paused.
 
-    seconds_before: float = 0.0
-    started: float = field(default_factory=time.perf_counter)
-    mark: float = field(default_factory=time.perf_counter)
-    tokens: int = 0
-    busy_seconds: float = 0.0
+    Attributes
+    ----------
+    seconds_before : float
+        Time spent in earlier sessions.
+    """
+
+    def __init__(self) -> None:
+        self.seconds_before = 0.0
+        self._started = time.perf_counter()
+        self._tokens = 0
+        self._busy_seconds = 0.0
+        self.start_lap()
+
+    def start_lap(self) -> None:
+        """Begin a stretch of training."""
+        self._lap_started = time.perf_counter()
+        self._paused_seconds = 0.0
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave out what is done meanwhile, such as validation."""
+        started = time.perf_counter()
+        yield
+        self._paused_seconds += time.perf_counter() - started
+
+    @property
+    def lap_seconds(self) -> float:
+        """Time since the lap began, pauses included."""
+        return time.perf_counter() - self._lap_started
 
     def lap(self, tokens: int, *, counts: bool) -> float:
-        """Close a stretch of training; return its tokens per second."""
-        seconds = max(time.perf_counter() - self.mark, 1e-9)
-        if counts:
-            self.tokens += tokens
-            self.busy_seconds += seconds
-        return tokens / seconds
+        """Close a stretch of training and begin the next; return its tokens per second.
 
-    def restart(self) -> None:
-        """Begin a stretch of training after something else."""
-        self.mark = time.perf_counter()
+        Parameters
+        ----------
+        tokens : int
+            Trained on in this stretch.
+        counts : bool
+            Whether it goes into `tokens_per_second`.
+        """
+        seconds = max(self.lap_seconds - self._paused_seconds, 1e-9)
+        if counts:
+            self._tokens += tokens
+            self._busy_seconds += seconds
+        self.start_lap()
+        return tokens / seconds
 
     @property
     def seconds(self) -> float:
-        """Time since the run began, earlier sessions included."""
-        return self.seconds_before + time.perf_counter() - self.started
+        """Time since the run began, earlier sessions and pauses included."""
+        return self.seconds_before + time.perf_counter() - self._started
 
     @property
     def tokens_per_second(self) -> float | None:
         """Tokens per second of the stretches that count; None before the first."""
-        return self.tokens / self.busy_seconds if self.tokens else None
+        return self._tokens / self._busy_seconds if self._tokens else None

@@ -182,6 +182,7 @@ class _TrainingRun:
         self.first_step_here = self.step + 1
         self.last_checkpoint = self.last_report = time.perf_counter()
         self._plan()
+        self.clock.start_lap()
 
     def _plan(self) -> None:
         """Work out what follows from where the decay begins, which an early end of the stable phase moves."""
@@ -248,12 +249,11 @@ class _TrainingRun:
     def _after_step(self) -> None:
         """Validate, log and save where it is time for that."""
         evaluate = self.step in self.evaluation_steps
-        now = time.perf_counter()
-        if evaluate or self.on_device == _STEPS_ON_DEVICE or now - self.clock.mark > _SECONDS_ON_DEVICE:
+        full = self.on_device == _STEPS_ON_DEVICE
+        if evaluate or full or self.clock.lap_seconds > _SECONDS_ON_DEVICE:
             self._drain(evaluate=evaluate)
-            if now - self.last_checkpoint > self.execution.checkpoint_seconds:
+            if time.perf_counter() - self.last_checkpoint > self.execution.checkpoint_seconds:
                 self._save_checkpoint()
-            self.clock.restart()
 
     def _drain(self, *, evaluate: bool = False) -> None:
         """Fetch the losses from the device, validate if it is time, write the records, and report."""
@@ -262,7 +262,10 @@ class _TrainingRun:
         norms: list[float] = self.norms_on_device[:count].tolist()
         first = self.step - count + 1
         rate = self.clock.lap(count * self.recipe.batch_tokens, counts=first > self.first_step_here)
-        val_loss = self.validation.loss(self.loss_of, self._precision()) if evaluate else None
+        val_loss = None
+        if evaluate:
+            with self.clock.paused():
+                val_loss = self.validation.loss(self.loss_of, self._precision())
         records = []
         not_finite = None
         for step, loss, norm in zip(range(first, self.step + 1), losses, norms, strict=True):
@@ -339,7 +342,7 @@ class _TrainingRun:
         return self.folder / checkpoint.FILE_NAME
 
     def _save_checkpoint(self) -> None:
-        Checkpoint(
+        state = Checkpoint(
             key=self.recipe.key,
             step=self.step,
             decay_start_step=self.decay_start_step,
@@ -349,7 +352,9 @@ class _TrainingRun:
             optimizer=self.optimizer.state_dict(),
             unlogged=self.unlogged,
             validations=self.validations,
-        ).save(self.checkpoint_path)
+        )
+        with self.clock.paused():
+            state.save(self.checkpoint_path)
         self.last_checkpoint = time.perf_counter()
 
     def _continue_from_checkpoint(self) -> None:
