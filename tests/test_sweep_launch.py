@@ -299,6 +299,17 @@ def test_lines_are_not_printed_for_every_step(tmp_path, capsys):
     assert "step 1,001" in capsys.readouterr().err  # however slow it is
 
 
+def test_a_run_that_passes_one_epoch_is_warned_of_once(tmp_path, capsys):
+    run, other = look_into(tmp_path, _recipes(seeds=2))[:2]
+    lines = Lines([run, other], 1, Console(stderr=True, soft_wrap=True), lambda: 0.0)
+    for planned, epochs in ((run, (0.5, 1.0, 1.01, 2.5)), (other, (0.9, None))):
+        lines.started(planned)
+        for step, epoch in enumerate(epochs, start=1):
+            lines.progressed(planned, Progress(step, 1000, step * 64, 3.0, None, 640.0, epoch))
+    warnings = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning")]
+    assert warnings == [f"warning: {run.label}: trains on its data a second time; repeated data teach less."]
+
+
 def test_bars_on_a_terminal_fit_80_columns(tmp_path):
     runs = look_into(tmp_path, _recipes(seeds=2, batch_sizes=(2**20,), max_tokens=10**12, lr=0.003))
     screen = io.StringIO()

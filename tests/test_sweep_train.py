@@ -29,7 +29,7 @@ class CountingData:
     def __init__(self) -> None:
         self.fingerprint = {"kind": "counting"}
         self.vocab_size = 16
-        self.train_sequences = None
+        self.train_sequences: int | None = None
         self.warnings: list[str] = []
 
     def sequences(self, seed: int, first: int, count: int) -> np.ndarray:
@@ -229,6 +229,14 @@ def test_a_log_of_means_says_so(tmp_path: Path):
     (run,) = ebfit.read_runs([tmp_path / "means"])
     assert run.train is not None
     assert json.loads((tmp_path / "means" / "run.json").read_text())["train_loss_window"] == "interval"
+
+
+def test_epochs_are_counted_where_data_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    _train(RECIPE, tmp_path / "endless")
+    assert not any("epoch" in record for record in _records(tmp_path / "endless"))
+    monkeypatch.setattr(DATA, "train_sequences", 80)
+    _train(RECIPE, tmp_path / "ending")
+    assert _column(tmp_path / "ending", "epoch") == pytest.approx(np.arange(1, 61) / 20)
 
 
 @pytest.mark.parametrize("shape", ["linear", "1-sqrt"])

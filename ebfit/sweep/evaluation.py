@@ -46,8 +46,6 @@ class Validation:
 
     def loss(self, loss_of: Callable[[Tensor], Tensor], precision: AbstractContextManager[None]) -> float:
         """Return the mean loss over the whole set, in nats per token."""
-        total = 0.0
         with torch.no_grad(), precision:
-            for piece in self._pieces:
-                total += float(loss_of(piece.long())) * len(piece)
-        return total / self._count
+            total = sum(loss_of(piece.long()) * len(piece) for piece in self._pieces)
+        return float(total) / self._count

@@ -30,7 +30,19 @@ class Execution:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run has come; ``steps`` is what it was planned for, losses are None before the first."""
+    """How far a run has come.
+
+    Attributes
+    ----------
+    step, steps : int
+        Done, and planned.
+    tokens : int
+    train_loss, val_loss : float or None
+        The last ones.
+    tokens_per_second : float
+    epoch : float or None
+        How often the training data have been passed over; None for data without end.
+    """
 
     step: int
     steps: int
@@ -38,6 +50,7 @@ class Progress:
     train_loss: float | None
     val_loss: float | None
     tokens_per_second: float
+    epoch: float | None = None
 
 
 @dataclass(frozen=True)

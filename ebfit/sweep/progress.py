@@ -41,6 +41,21 @@ def watching(runs: Sequence[PlannedRun], jobs: int) -> Iterator[Watcher]:
         yield Lines(runs, jobs, console)
 
 
+class _Epochs:
+    """Warns of a run once, when it passes over its data a second time."""
+
+    def __init__(self) -> None:
+        self._warned: set[str] = set()
+
+    def warning(self, run: PlannedRun, progress: execution.Progress) -> Text | None:
+        if progress.epoch is None or progress.epoch <= 1.0 or run.recipe.name in self._warned:
+            return None
+        self._warned.add(run.recipe.name)
+        return Text(
+            f"warning: {run.label}: trains on its data a second time; repeated data teach less.", "yellow"
+        )
+
+
 class Bars:
     """A bar for every run under way, and one for the sweep; a run that ends leaves a line.
 
@@ -55,6 +70,7 @@ class Bars:
     def __init__(self, runs: Sequence[PlannedRun], jobs: int, bars: Progress) -> None:
         self._time_left = TimeLeft(runs, jobs)
         self._bars = bars
+        self._epochs = _Epochs()
         self._total, self._done = len(runs), 0
         self._sweep = bars.add_task(
             "sweep", total=len(runs), done=f"0/{len(runs)} runs", loss="", rate="", left=""
@@ -76,6 +92,8 @@ class Bars:
 
     def progressed(self, run: PlannedRun, progress: execution.Progress) -> None:
         """Move the bar of the run."""
+        if warning := self._epochs.warning(run, progress):
+            self._bars.console.print(warning, soft_wrap=True)
         self._time_left.progressed(run.recipe, progress)
         self._bars.update(
             self._tasks[run.recipe.name],
@@ -130,6 +148,7 @@ class Lines:
     ) -> None:
         self._time_left = TimeLeft(runs, jobs)
         self._console, self._clock = console, clock
+        self._epochs = _Epochs()
         self._total, self._done = len(runs), 0
         self._said: dict[
             str, tuple[float, int]
@@ -144,6 +163,8 @@ class Lines:
 
     def progressed(self, run: PlannedRun, progress: execution.Progress) -> None:
         """Say how far the run is, if the last line about it is old enough."""
+        if warning := self._epochs.warning(run, progress):
+            self._console.print(warning)
         self._time_left.progressed(run.recipe, progress)
         said_at, said_step = self._said[run.recipe.name]
         share, seconds = (progress.step - said_step) / progress.steps, self._clock() - said_at
@@ -193,6 +214,7 @@ def _end(run: PlannedRun, outcome: Outcome) -> Text:
         f"step {outcome.step:,}",
         f"loss {_loss(outcome.val_loss)}" if outcome.val_loss is not None else "",
         f"{short(rate)} tokens/s" if rate else "",
+        f"{outcome.flops_utilisation:.0%} of the device's peak" if outcome.flops_utilisation else "",
     ]
     style = "red" if outcome.status == "failed" else ""
     return Text(f"{run.label}: " + ", ".join(part for part in parts if part), style)

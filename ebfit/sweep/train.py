@@ -214,7 +214,8 @@ class _TrainingRun:
         choice = self.execution.compile
         worth_it = self.device.type == "cuda" and self.recipe.steps >= _STEPS_WORTH_COMPILING
         if choice == "on" or (choice == "auto" and worth_it):
-            compiled: Callable[[Tensor], Tensor] = torch.compile(self.model.loss)
+            torch.compiler.reset()  # what was compiled for earlier runs of this process counts against a limit
+            compiled: Callable[[Tensor], Tensor] = torch.compile(self.model.loss, dynamic=False)
             return compiled
         return self.model.loss
 
@@ -301,13 +302,14 @@ class _TrainingRun:
                 train_loss=train_loss,
                 val_loss=self.validations[-1][1] if self.validations else None,
                 tokens_per_second=tokens_per_second,
+                epoch=self._epoch(self.step),
             )
         )
 
     def _record(self, step: int, tokens_per_second: float, val_loss: float | None) -> dict[str, Any]:
         loss, norm = np.mean(self.unlogged, axis=0)
         self.unlogged.clear()
-        record = {
+        record: dict[str, Any] = {
             "step": step,
             "tokens": step * self.recipe.batch_tokens,
             "batch_tokens": self.recipe.batch_tokens,
@@ -316,7 +318,14 @@ class _TrainingRun:
             "grad_norm": float(f"{norm:.4g}"),
             "tokens_per_second": round(tokens_per_second),
         }
+        if (epoch := self._epoch(step)) is not None:
+            record["epoch"] = round(epoch, 6)
         return record if val_loss is None else record | {"val_loss": float(f"{val_loss:.7g}")}
+
+    def _epoch(self, step: int) -> float | None:
+        """Return how often the training data have been passed over after a step; None for data without end."""
+        in_epoch = self.data.train_sequences
+        return None if in_epoch is None else step * self.recipe.batch_sequences / in_epoch
 
     def _stop_if_there_is_reason(self) -> None:
         recipe = self.recipe
