@@ -1,6 +1,7 @@
 """What all tests share."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,3 +17,14 @@ settings.load_profile("ebfit")
 def repository() -> Path:
     """The checkout that is being tested."""
     return Path(__file__).parent.parent
+
+
+@pytest.fixture(autouse=True)
+def _one_thread_for_torch() -> None:
+    """Tests run side by side, and more threads each would only get in each other's way.
+
+    torch is not imported for that: most tests do without it.
+    """
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(1)

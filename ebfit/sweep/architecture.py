@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from math import inf
 
 from ebfit.errors import BadInputError
 
@@ -47,8 +48,8 @@ class Architecture:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if not isinstance(value, bool) and not value > 0:
-                raise BadInputError(f"{field.name}={value}: must be above 0.")
+            if not isinstance(value, bool) and not 0 < value < inf:
+                raise BadInputError(f"{field.name}={value}: must be above 0, and finite.")
         if self.d_model % self.n_head or (self.d_model // self.n_head) % 2:
             raise BadInputError(
                 f"d_model={self.d_model} split over n_head={self.n_head} must give heads of an even width. "

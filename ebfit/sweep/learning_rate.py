@@ -32,7 +32,7 @@ class WarmupStableDecay:
 
     def at(self, step: int) -> float:
         """Return the learning rate that optimizer step ``step`` is taken with."""
-        if step <= self.warmup_steps:
+        if step < self.warmup_steps:
             return self.lr * step / self.warmup_steps
         if self.decay_start_step is None or step <= self.decay_start_step:
             return self.lr

@@ -15,9 +15,10 @@ _CPU_TOKENS = 8192
 def largest_micro_batch(
     model: Model, sizes: Architecture, seq_len: int, most: int, precision: Precision
 ) -> int:
-    """Return the most sequences to take at once, of at most ``most``, a power of two unless it is ``most``.
+    """Return the most sequences to take at once, of at most ``most``.
 
-    On a GPU it is found by trial: one forward and backward pass, with the memory of the optimizer taken away first.
+    On a CPU it is about what the caches hold. On a GPU it is found by trial, ``most`` first and then powers of two:
+    one forward and backward pass, with the memory of the optimizer taken away first.
 
     Raises
     ------

@@ -56,9 +56,10 @@ class RunLog:
         for line in self.path.read_bytes().splitlines(keepends=True) if self.path.is_file() else []:
             try:
                 record_step = json.loads(line)["step"]
+                beyond = record_step > step or not line.endswith(b"\n")
             except (ValueError, KeyError, TypeError):  # the end of a line that a full disk cut short
                 break
-            if not line.endswith(b"\n") or record_step > step:
+            if beyond:
                 break
             kept.append(line)
             last = record_step
