@@ -62,14 +62,6 @@ RECIPE = Recipe(
 )
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def _train(recipe: Recipe, folder: Path, stop_after: int | None = None, **execution):
     """Train; with ``stop_after``, ask the run to stop once so many steps are done."""
     saved = Checkpoint.load(folder / FILE_NAME, recipe.key)
@@ -162,7 +154,14 @@ def test_a_run_that_was_killed_goes_on_from_its_last_checkpoint(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    "damage", ["no log", "log too short", "damaged checkpoint", "checkpoint of other settings"]
+    "damage",
+    [
+        "no log",
+        "log too short",
+        "damaged checkpoint",
+        "checkpoint of other settings",
+        "other names of weights",
+    ],
 )
 def test_what_cannot_be_continued_starts_again(tmp_path: Path, damage: str):
     _train(RECIPE, tmp_path / "whole")
@@ -174,6 +173,11 @@ def test_what_cannot_be_continued_starts_again(tmp_path: Path, damage: str):
         (folder / "metrics.jsonl").write_text("\n".join(_lines(folder)[:15]) + "\n")
     elif damage == "damaged checkpoint":
         (folder / FILE_NAME).write_bytes((folder / FILE_NAME).read_bytes()[:1000])
+    elif damage == "other names of weights":
+        saved = Checkpoint.load(folder / FILE_NAME, RECIPE.key)
+        assert saved is not None
+        saved.model = {f"old.{name}": weight for name, weight in saved.model.items()}
+        saved.save(folder / FILE_NAME)
     else:
         _train(replace(RECIPE, lr=2e-2), tmp_path / "other", stop_after=20)
         (tmp_path / "other" / FILE_NAME).rename(folder / FILE_NAME)
@@ -334,7 +338,9 @@ def test_bfloat16_stays_near_float32(tmp_path: Path):
 def test_a_compiled_model_gives_the_same_losses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Through dynamo and autograd, without the code generator, which needs a compiler on the machine."""
     as_usual = torch.compile
-    monkeypatch.setattr(torch, "compile", lambda function: as_usual(function, backend="aot_eager"))
+    monkeypatch.setattr(
+        torch, "compile", lambda function, **options: as_usual(function, backend="aot_eager", **options)
+    )
     recipe = replace(RECIPE, batch_sequences=6, steps=8)
     for choice in ("off", "on"):
         _train(recipe, tmp_path / choice, compile=choice, micro_batch_sequences=4)

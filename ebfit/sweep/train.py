@@ -172,8 +172,10 @@ class _TrainingRun:
         self.model.to(self.device)
         self.parameters = list(self.model.parameters())
         self.optimizer = make_optimizer(self.parameters, recipe.optimizer)
+        self.micro_batch = (
+            self._micro_batch()
+        )  # while the optimizer takes no memory yet, as in a run that begins
         self._continue_from_checkpoint()
-        self.micro_batch = self._micro_batch()
         self.loss_of = self._loss_function()
         self.validation = Validation(self.data.validation(), self.device, self.micro_batch)
         self.losses_on_device = torch.zeros(_STEPS_ON_DEVICE, device=self.device)
@@ -368,6 +370,8 @@ class _TrainingRun:
 
     def _continue_from_checkpoint(self) -> None:
         found = Checkpoint.load(self.checkpoint_path, self.recipe.key)
+        if found is not None and found.model.keys() != self.model.state_dict().keys():
+            found = None  # of a version of ebfit that had other names for them
         if found is None or not self.log.cut_after(found.step - len(found.unlogged)):
             self.log.remove()
             return
