@@ -8,16 +8,37 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from ebfit.errors import BadInputError
 from ebfit.files import RunDocument, RunOutcome, to_json
 from ebfit.sweep.execution import Outcome, Progress
+from ebfit.sweep.presets import PRESETS
 from ebfit.writing import write_text
 
 VARIABLE = "FAKE_TRAINING"
 TRAIN = "fake_training:train"
 WHO = "who.json"
+
+
+@pytest.fixture(autouse=True)
+def steady_preset(monkeypatch):
+    """Keep `tiny` as these tests know it: what it proposes is chosen for speed on a CPU, and may change."""
+    steady = replace(
+        PRESETS["tiny"],
+        batch_tokens=tuple(64 * 2**i for i in range(10)),
+        lr=0.01,
+        warmup_steps=50,
+        max_tokens=8_000_000,
+        max_steps=20_000,
+        until_loss=None,
+        seeds=1,
+        evaluations_per_doubling=16,
+    )
+    monkeypatch.setitem(PRESETS, "tiny", steady)
 
 
 def train(recipe, data, folder, execution, report, stop_requested):

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from fake_training import write_run_json
+from fake_training import steady_preset, write_run_json  # noqa: F401 - the fixture is for every test here
 
 from ebfit.cli.main import main
 from ebfit.files import RunDocument, RunOutcome

@@ -5,7 +5,7 @@ import math
 import os
 
 import pytest
-from fake_training import write_run_json
+from fake_training import steady_preset, write_run_json  # noqa: F401 - the fixture is for every test here
 
 from ebfit.errors import BadInputError
 from ebfit.sweep.data import open_data
@@ -16,8 +16,6 @@ from ebfit.sweep.grid import BatchRange, GridOptions, plan_runs
 from ebfit.sweep.launch import Place, places
 from ebfit.sweep.presets import PRESETS
 from ebfit.sweep.recipe import Optimizer
-
-TINY = PRESETS["tiny"]
 
 
 def _options(**changes):
@@ -39,13 +37,15 @@ def _refusal(**changes):
 
 def test_what_is_left_open_comes_from_the_preset():
     recipes = plan_runs(GridOptions(data="synthetic")).recipes
-    assert [recipe.batch_tokens for recipe in recipes] == list(TINY.batch_tokens)
+    assert [recipe.batch_tokens for recipe in recipes] == list(PRESETS["tiny"].batch_tokens)
     for recipe in recipes:
-        assert recipe.lr == TINY.lr
-        assert recipe.warmup_steps == TINY.warmup_steps
-        assert recipe.val_tokens == TINY.val_tokens
-        assert recipe.steps == min(TINY.max_steps, TINY.max_tokens // recipe.batch_tokens)
-        assert recipe.architecture.d_model == TINY.architecture.d_model
+        assert recipe.lr == PRESETS["tiny"].lr
+        assert recipe.warmup_steps == PRESETS["tiny"].warmup_steps
+        assert recipe.val_tokens == PRESETS["tiny"].val_tokens
+        assert recipe.steps == min(
+            PRESETS["tiny"].max_steps, PRESETS["tiny"].max_tokens // recipe.batch_tokens
+        )
+        assert recipe.architecture.d_model == PRESETS["tiny"].architecture.d_model
 
 
 def test_the_grid_is_batch_sizes_by_learning_rates_by_seeds():
@@ -208,14 +208,22 @@ def test_runs_of_other_settings_are_refused_and_left_alone(tmp_path, changes, sa
     assert _snapshot(tmp_path) == before
 
 
-@pytest.mark.parametrize(
-    "changes", [{"seeds": 2}, {"lr": 0.003}, {"batch_sizes": (256,)}, {"max_steps": 900}]
-)
+@pytest.mark.parametrize("changes", [{"seeds": 2}, {"lr": 0.003}, {"batch_sizes": (256,)}])
 def test_a_sweep_may_grow(tmp_path, changes):
     for recipe in _recipes():
         write_run_json(recipe, tmp_path / recipe.name, status="finished")
     states = {run.state for run in look_into(tmp_path, _recipes(**changes))}
     assert "new" in states
+
+
+def test_a_shorter_or_longer_run_of_the_same_is_refused(tmp_path):
+    """`fit` would count the same curve twice, as if two seeds agreed."""
+    (old, *_) = _recipes()
+    write_run_json(old, tmp_path / old.name, status="finished")
+    with pytest.raises(
+        BadInputError, match=f"{old.name}: is the same run, planned for {old.steps} steps, not 900"
+    ):
+        look_into(tmp_path, _recipes(max_steps=900))
 
 
 def test_files_that_no_sweep_made_are_no_hindrance(tmp_path):

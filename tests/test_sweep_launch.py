@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from fake_training import TRAIN, VARIABLE, WHO
+from fake_training import TRAIN, VARIABLE, WHO, steady_preset  # noqa: F401 - the fixture is for every test here
 from rich.console import Console
 from rich.text import Text
 

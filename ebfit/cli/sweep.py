@@ -82,9 +82,9 @@ def sweep(
         ),
     ] = None,
     seeds: Annotated[
-        int,
+        int | None,
         typer.Option(metavar="N", help="Runs per batch size, with seeds from 0.", rich_help_panel=_GRID),
-    ] = 1,
+    ] = None,
     lr: Annotated[
         float | None,
         typer.Option(
@@ -191,13 +191,13 @@ def sweep(
         ),
     ] = 1.0,
     evaluations_per_doubling: Annotated[
-        int,
+        int | None,
         typer.Option(
             metavar="N",
             help="Validations while the step number doubles.",
             rich_help_panel=_TRAINING,
         ),
-    ] = 16,
+    ] = None,
     log_every: Annotated[
         int,
         typer.Option(

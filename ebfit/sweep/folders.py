@@ -18,7 +18,8 @@ State = Literal["new", "interrupted", "finished", "failed"]
 _RUN_JSON = "run.json"
 _SCHEMA = "ebfit.run/"
 _LOCK = ".sweep.lock"  # hidden, so that a search for logs passes it over
-# What may differ between the runs of one sweep; runs that differ in anything else do not belong on one curve.
+# What may differ between the runs of one sweep; runs that differ in anything else do not belong on one curve. Steps
+# follow from the batch size.
 _GRID = {"batch_sequences", "seed", "lr", "steps"}
 
 
@@ -85,6 +86,7 @@ def look_into(output: Path, recipes: Sequence[Recipe]) -> list[PlannedRun]:
             raise BadInputError(
                 f"{folder}: holds the run {document.name}. Give the folder that name again, or move it away."
             )
+    _refuse_twins(recipes, found)
     return [_planned(recipe, output / recipe.name, found) for recipe in recipes]
 
 
@@ -130,6 +132,21 @@ def _documents(output: Path) -> dict[Path, RunDocument]:
     return {
         folder: RunDocument.load(folder / _RUN_JSON) for folder in folders if _is_ours(folder / _RUN_JSON)
     }
+
+
+def _refuse_twins(recipes: Sequence[Recipe], found: Mapping[Path, RunDocument]) -> None:
+    """Refuse to train a run beside a shorter or longer one of itself: a fit would count the same curve twice."""
+    there = {
+        (document.batch_tokens, document.seed, document.lr): (folder, document.recipe.get("steps"))
+        for folder, document in found.items()
+    }
+    for recipe in recipes:
+        folder, steps = there.get((recipe.batch_tokens, recipe.seed, recipe.lr), (None, None))
+        if folder is not None and steps != recipe.steps:
+            raise BadInputError(
+                f"{folder}: is the same run, planned for {steps} steps, not {recipe.steps}. "
+                "Choose another folder with -o, or move it away."
+            )
 
 
 def _is_ours(path: Path) -> bool:

@@ -69,7 +69,7 @@ class GridOptions:
         Tokens per sequence, and of the validation set.
     batch_sizes : tuple of int or BatchRange
         Tokens per step.
-    seeds : int
+    seeds : int or None
         Runs per batch size and learning rate, with the seeds 0, 1, 2 and so on.
     lr : float or None
         Learning rate of the stable phase, of all batch sizes unless there is a rule.
@@ -97,7 +97,7 @@ class GridOptions:
     seq_len: int | None = None
     val_tokens: int | None = None
     batch_sizes: tuple[int | BatchRange, ...] = ()
-    seeds: int = 1
+    seeds: int | None = None
     lr: float | None = None
     lrs: tuple[float, ...] = ()
     lr_rule: LrRule = "none"
@@ -112,7 +112,7 @@ class GridOptions:
     optimizer: Optimizer = field(default_factory=Optimizer)
     precision: Precision = "float32"
     log_every: int = 1
-    evaluations_per_doubling: int = 16
+    evaluations_per_doubling: int | None = None
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,8 @@ def plan_runs(options: GridOptions) -> Plan:
     seq_len = _known(options.seq_len)
     batch_sizes = _batch_sizes(options, preset)
     lrs = {size: _learning_rates(options, preset, size) for size in batch_sizes}
-    runs = options.seeds * sum(map(len, lrs.values()))
+    seeds = _known(options.seeds)
+    runs = seeds * sum(map(len, lrs.values()))
     if runs > _MOST_RUNS:
         raise BadInputError(f"these are {runs:,} runs. Give fewer --batch-sizes, --lrs or --seeds.")
     steps = {size: _planned_steps(options, size) for size in batch_sizes}
@@ -168,13 +169,16 @@ def plan_runs(options: GridOptions) -> Plan:
             optimizer=options.optimizer,
             precision=options.precision,
             log_every=options.log_every,
-            evaluations_per_doubling=options.evaluations_per_doubling,
+            evaluations_per_doubling=_known(options.evaluations_per_doubling),
         )
         for size in batch_sizes
         for lr in lrs[size]
-        for seed in range(options.seeds)
+        for seed in range(seeds)
     ]
     return Plan(recipes, data, [*data.warnings, *_epoch_warnings(recipes, data)])
+
+
+_FROM_PRESET = ("warmup_steps", "max_tokens", "max_steps", "until_loss", "seeds", "evaluations_per_doubling")
 
 
 def _completed(options: GridOptions, preset: Preset) -> GridOptions:
@@ -183,7 +187,7 @@ def _completed(options: GridOptions, preset: Preset) -> GridOptions:
     completed = replace(options, seq_len=seq_len)
     if options.val_tokens is None and seq_len > 0:
         completed = replace(completed, val_tokens=math.ceil(preset.val_tokens / seq_len) * seq_len)
-    for name in ("warmup_steps", "max_tokens", "max_steps", "until_loss"):
+    for name in _FROM_PRESET:
         if getattr(options, name) is None:
             completed = replace(completed, **{name: getattr(preset, name)})
     return completed

@@ -24,10 +24,14 @@ class Preset:
         The most tokens that a run consumes.
     max_steps : int
         The most optimizer steps that a run takes.
-    until_loss : float or None
-        A run stops once its loss is below this.
     val_tokens : int
         Size of the validation set.
+    until_loss : float or None
+        A run stops once its loss is below this.
+    seeds : int
+        Runs per batch size.
+    evaluations_per_doubling : int
+        Validations while the step number doubles.
     """
 
     architecture: Architecture
@@ -39,6 +43,8 @@ class Preset:
     max_steps: int
     val_tokens: int
     until_loss: float | None = None
+    seeds: int = 1
+    evaluations_per_doubling: int = 16
 
 
 def _doubling(first: int, count: int) -> tuple[int, ...]:
@@ -48,15 +54,20 @@ def _doubling(first: int, count: int) -> tuple[int, ...]:
 # Names say about how many parameters the blocks have with the embedding of 50,304 tokens; `tiny` and `10m` are meant
 # for bytes. Learning rates are for AdamW and common for such sizes; they are not tuned.
 PRESETS = {
+    # Chosen so that two CPU cores show all stages of the law in minutes: at so high a learning rate batches of up to
+    # 256 tokens level off early, each at its own loss, and sizes lie close where they do.
     "tiny": Preset(
         Architecture(n_layer=1, d_model=32, n_head=2, n_kv_head=2, d_ff=64),
         seq_len=32,
-        batch_tokens=_doubling(64, 10),
-        lr=1e-2,
+        batch_tokens=(32, 64, 96, 128, 192, 256, 384, *_doubling(512, 6)),
+        lr=3e-2,
         warmup_steps=50,
-        max_tokens=8_000_000,
-        max_steps=20_000,
+        max_tokens=6_000_000,
+        max_steps=10_000,
         val_tokens=8192,
+        until_loss=2.1,
+        seeds=2,
+        evaluations_per_doubling=48,
     ),
     "10m": Preset(
         Architecture(n_layer=6, d_model=384, n_head=6, n_kv_head=6, d_ff=1024),
