@@ -245,8 +245,7 @@ def test_a_curve_at_its_floor_stops_soon(seed):
     step, reason = _stops_at(lambda step: 2.0 + max(0.0, np.log(floor_from / step)), noise=0.02, seed=seed)
     # The floor must fill the stretch that is looked at; noise may ask for a second one.
     assert 4 * floor_from < step <= 16 * floor_from
-    assert reason.startswith("levelled off at loss ")
-    assert float(reason.split()[-1]) == pytest.approx(2.0, abs=0.05)
+    assert reason == "levelled off"
 
 
 def test_a_curve_at_its_floor_goes_on_where_that_was_asked_for():
@@ -270,13 +269,13 @@ def test_a_run_stops_once_the_mean_of_four_losses_is_below_the_one_asked_for():
     losses = [3.0, 2.1, 1.8, 2.3, 2.1, 1.7, 1.8, 1.6]  # means of four: 2.3, 2.075, 1.975
     validations = [(100 + step, loss) for step, loss in enumerate(losses)]
     reasons = [reason_to_stop(validations[:count], 50, 2.0, False) for count in range(1, len(losses) + 1)]
-    assert reasons == [None] * 5 + ["loss below 2"] * 3
+    assert reasons == [None] * 5 + ["loss < 2"] * 3
 
 
 def test_three_losses_are_no_mean_of_four_and_those_of_the_warmup_do_not_count():
     low = [(step, 1.0) for step in (10, 20, 30, 40, 51, 52, 53)]
     assert reason_to_stop(low, 50, 2.0, False) is None
-    assert reason_to_stop([*low, (54, 1.0)], 50, 2.0, False) == "loss below 2"
+    assert reason_to_stop([*low, (54, 1.0)], 50, 2.0, False) == "loss < 2"
 
 
 def test_a_run_without_validations_goes_on():

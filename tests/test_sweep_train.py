@@ -257,7 +257,7 @@ def test_the_stable_phase_ends_at_the_loss_asked_for(tmp_path: Path):
     recipe = replace(RECIPE, steps=2000, until_loss=2.0)
     outcome = _train(recipe, tmp_path)
     losses = _column(tmp_path, "val_loss")
-    assert outcome.reason == "loss below 2"
+    assert outcome.reason == "loss < 2"
     assert losses[-4:].mean() < 2.0
     assert losses[-5:-1].mean() >= 2.0
     assert outcome.step == _column(tmp_path, "step")[-1] < 2000
@@ -271,14 +271,14 @@ def test_a_decay_follows_a_stable_phase_that_ended_early(tmp_path: Path):
     document = RunDocument.load(tmp_path / "decayed" / "run.json")
     assert document.decay_start_step == stable_end
     assert outcome.step == stable_end + round(stable_end / 4)
-    assert outcome.reason == "loss below 2"
+    assert outcome.reason == "loss < 2"
     lr = _column(tmp_path / "decayed", "lr")
     assert np.all(np.diff(lr[stable_end - 1 :]) < 0)
     (run,) = ebfit.read_runs([tmp_path / "decayed"])
     assert run.stable_to == stable_end
     # An interruption in the decay, whose start is not what was planned, changes nothing either.
     _train(recipe, tmp_path / "parts", stop_after=stable_end + 3)
-    assert _train(recipe, tmp_path / "parts").reason == "loss below 2"
+    assert _train(recipe, tmp_path / "parts").reason == "loss < 2"
     assert _records(tmp_path / "parts") == _records(tmp_path / "decayed")
 
 

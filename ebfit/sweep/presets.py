@@ -55,17 +55,17 @@ def _doubling(first: int, count: int) -> tuple[int, ...]:
 # for bytes. Learning rates are for AdamW and common for such sizes; they are not tuned.
 PRESETS = {
     # Chosen so that two CPU cores show all stages of the law in minutes: at so high a learning rate batches of up to
-    # 256 tokens level off early, each at its own loss, and sizes lie close where they do.
+    # 256 tokens soon level off, each at a loss of its own, and sizes lie close where they do.
     "tiny": Preset(
-        Architecture(n_layer=1, d_model=32, n_head=2, n_kv_head=2, d_ff=64),
+        Architecture(n_layer=1, d_model=48, n_head=3, n_kv_head=3, d_ff=96),
         seq_len=32,
-        batch_tokens=(32, 64, 96, 128, 192, 256, 384, *_doubling(512, 6)),
+        batch_tokens=(32, 64, 128, 192, 256, 320, 384, 512, 768, *_doubling(1024, 5)),
         lr=3e-2,
         warmup_steps=50,
         max_tokens=6_000_000,
         max_steps=10_000,
         val_tokens=8192,
-        until_loss=2.1,
+        until_loss=2.05,
         seeds=2,
         evaluations_per_doubling=48,
     ),

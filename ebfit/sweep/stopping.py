@@ -30,14 +30,14 @@ def reason_to_stop(
     """
     recent = [loss for step, loss in validations[-_SMOOTHED_OVER:] if step > warmup_steps]
     if until_loss is not None and len(recent) == _SMOOTHED_OVER and np.mean(recent) < until_loss:
-        return f"loss below {until_loss:g}"
+        return f"loss < {until_loss:g}"
     last_step = validations[-1][0] if validations else 0
     if stop_when_level and last_step >= _LEVEL_OVER * _AFTER_WARMUPS * max(warmup_steps, 1):
         stretch = [(step, loss) for step, loss in validations if step * _LEVEL_OVER >= last_step]
         if len(stretch) >= _LEAST_ROWS:
             fall, error = _fall_per_doubling(stretch)
             if fall + error < _LEVEL_NATS:
-                return f"levelled off at loss {np.mean(recent):.3f}"
+                return "levelled off"
     return None
 
 

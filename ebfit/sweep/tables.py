@@ -92,7 +92,7 @@ def _earlier(recipe: Recipe) -> str:
 
 
 def print_summary(runs: Sequence[PlannedRun], outcomes: Mapping[str, Outcome]) -> None:
-    """Print what came of every run of the grid; those that were finished before are among them.
+    """Print what came of every run of the grid, with its last validation loss; finished ones from before are among them.
 
     Parameters
     ----------
@@ -103,9 +103,9 @@ def print_summary(runs: Sequence[PlannedRun], outcomes: Mapping[str, Outcome]) -
     console = _console()
     table = _table()
     table.add_column("run", no_wrap=True)
-    for header in ("steps", "tokens", "val loss"):
+    for header in ("steps", "tokens", "loss"):
         table.add_column(header, justify="right", no_wrap=True)
-    table.add_column("ended because", overflow="fold")
+    table.add_column("ended", overflow="fold")
     for header in ("time", "tok/s"):
         table.add_column(header, justify="right", no_wrap=True)
     for run in runs:
