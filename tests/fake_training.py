@@ -15,6 +15,7 @@ import pytest
 
 from ebfit.errors import BadInputError
 from ebfit.files import RunDocument, RunOutcome, to_json
+from ebfit.sweep.architecture import Architecture
 from ebfit.sweep.execution import Outcome, Progress
 from ebfit.sweep.presets import PRESETS
 from ebfit.writing import write_text
@@ -29,6 +30,7 @@ def steady_preset(monkeypatch):
     """Keep `tiny` as these tests know it: what it proposes is chosen for speed on a CPU, and may change."""
     steady = replace(
         PRESETS["tiny"],
+        architecture=Architecture(n_layer=1, d_model=32, n_head=2, n_kv_head=2, d_ff=64),
         batch_tokens=tuple(64 * 2**i for i in range(10)),
         lr=0.01,
         warmup_steps=50,

@@ -92,7 +92,7 @@ def _earlier(recipe: Recipe) -> str:
 
 
 def print_summary(runs: Sequence[PlannedRun], outcomes: Mapping[str, Outcome]) -> None:
-    """Print what came of every run of the grid, with its last validation loss; finished ones from before are among them.
+    """Print what came of every run of the grid, with its last validation loss; finished ones are among them.
 
     Parameters
     ----------
