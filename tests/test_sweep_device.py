@@ -12,7 +12,7 @@ from ebfit.errors import BadInputError, CannotAnswerError
 from ebfit.sweep import micro_batch
 from ebfit.sweep.architecture import Architecture
 from ebfit.sweep.batches import Batches, micro_batch_sizes
-from ebfit.sweep.device import describe, devices_for, peak_flops, precision_for
+from ebfit.sweep.device import describe, devices_for, peak_flops, precision_for, ran_out_of_memory
 from ebfit.sweep.model import Model
 from ebfit.sweep.recipe import Recipe
 
@@ -172,13 +172,13 @@ def test_micro_batches_add_up_fit_are_few_and_as_equal_as_can_be(batch, largest)
 def test_on_a_gpu_the_whole_batch_is_tried_then_powers_of_two(monkeypatch, room, most, found):
     tried = []
 
-    def fits(model, sizes, seq_len, sequences, device, precision):
+    def fits(model, seq_len, sequences, precision):
         tried.append(sequences)
         return sequences <= room
 
     monkeypatch.setattr(micro_batch, "_fits", fits)
     model = Model(SIZES, 8).to("meta")  # stands for a GPU: no memory is taken
-    assert micro_batch.largest_micro_batch(model, SIZES, 8, most, "float32") == found
+    assert micro_batch.largest_micro_batch(model, 8, most, "float32") == found
     assert tried[0] == most
     assert all(size.bit_count() == 1 for size in tried[1:])
 
@@ -186,30 +186,47 @@ def test_on_a_gpu_the_whole_batch_is_tried_then_powers_of_two(monkeypatch, room,
 def test_a_model_that_fits_with_no_sequence_at_all_is_refused(monkeypatch):
     monkeypatch.setattr(micro_batch, "_fits", lambda *_: False)
     with pytest.raises(CannotAnswerError, match="out of memory with a single sequence"):
-        micro_batch.largest_micro_batch(Model(SIZES, 8).to("meta"), SIZES, 8, 100, "float32")
+        micro_batch.largest_micro_batch(Model(SIZES, 8).to("meta"), 8, 100, "float32")
 
 
 def test_running_out_of_memory_in_a_trial_is_an_answer_and_leaves_no_gradients(monkeypatch):
+    """The second micro-batch of a step needs more than the first, whose gradients are there by then."""
     model = Model(SIZES, 8)
 
     def loss_of(sequences):
-        if len(sequences) > 2:
+        with_gradients = model.embedding.weight.grad is not None
+        if len(sequences) > (2 if with_gradients else 3):
             raise torch.OutOfMemoryError("CUDA out of memory.")
         return Model.loss(model, sequences)
 
     monkeypatch.setattr(model, "loss", loss_of)
-    cpu = torch.device("cpu")
-    assert not micro_batch._fits(model, SIZES, 8, 3, cpu, "float32")
-    assert micro_batch._fits(model, SIZES, 8, 2, cpu, "float32")
-    assert all(parameter.grad is None for parameter in model.parameters())
+    for sequences, fits in ((4, False), (3, False), (2, True)):
+        assert micro_batch._fits(model, 8, sequences, "float32") == fits
+        assert all(parameter.grad is None for parameter in model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("error", "is_memory"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."), True),
+        (MemoryError(), True),
+        (
+            RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate"),
+            True,
+        ),
+        (RuntimeError("MPS backend out of memory (MPS allocated: 8 GB). Tried to allocate 2 GB"), True),
+        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False),
+        (ValueError("out of memory"), False),
+    ],
+)
+def test_every_device_says_in_its_own_way_that_memory_does_not_suffice(error, is_memory):
+    assert ran_out_of_memory(error) == is_memory
 
 
 @pytest.mark.parametrize("seq_len", [8, 1024, 100_000])
 def test_on_a_cpu_a_micro_batch_is_never_more_than_the_batch_nor_nothing(seq_len):
     model = Model(SIZES, 8)
-    found = [
-        micro_batch.largest_micro_batch(model, SIZES, seq_len, most, "float32") for most in (1, 2, 10**6)
-    ]
+    found = [micro_batch.largest_micro_batch(model, seq_len, most, "float32") for most in (1, 2, 10**6)]
     assert found[0] == 1
     assert found[0] <= found[1] <= min(2, found[2])
 

@@ -10,10 +10,11 @@ import pytest
 import torch
 
 import ebfit
-from ebfit.files import RunDocument
+from ebfit.files import RunDocument, RunOutcome
 from ebfit.sweep.architecture import Architecture
 from ebfit.sweep.checkpoint import FILE_NAME, Checkpoint
 from ebfit.sweep.execution import Execution
+from ebfit.sweep.model import Model
 from ebfit.sweep.recipe import Recipe
 from ebfit.sweep.train import train
 
@@ -120,6 +121,22 @@ def test_the_micro_batch_changes_nothing_but_rounding(tmp_path: Path, micro_batc
         np.testing.assert_allclose(pieces, whole, rtol=2e-3 if name == "grad_norm" else 2e-5)
 
 
+@pytest.mark.parametrize(("given", "pieces"), [(None, {32}), (5, {5, 2})])
+def test_validation_is_not_cut_into_pieces_as_small_as_the_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: int | None, pieces: set[int]
+):
+    as_usual, seen = Model.loss, set()
+
+    def loss(model, sequences):
+        if not torch.is_grad_enabled():
+            seen.add(len(sequences))
+        return as_usual(model, sequences)
+
+    monkeypatch.setattr(Model, "loss", loss)
+    _train(replace(RECIPE, batch_sequences=1, steps=6), tmp_path, micro_batch_sequences=given)
+    assert seen == pieces
+
+
 def test_two_batches_see_the_same_sequences_in_the_same_order(tmp_path: Path):
     """The first step of a batch of 8 has the mean loss of the first two of 4 when nothing is learnt between them."""
     for size in (4, 8):
@@ -204,6 +221,26 @@ def test_a_run_that_crashed_goes_on_from_a_checkpoint_made_along_the_way(tmp_pat
     assert _records(tmp_path / "crashed") == _records(tmp_path / "whole")
 
 
+def test_a_run_that_was_killed_at_its_early_end_ends_there_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    recipe = replace(RECIPE, steps=2000, until_loss=2.0)
+    _train(recipe, tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        patch.setattr("ebfit.sweep.train.RunOutcome", _killed_at_the_end)
+        with pytest.raises(KeyboardInterrupt):
+            _train(recipe, tmp_path / "killed", checkpoint_seconds=0.0)
+    assert _records(tmp_path / "killed") == _records(tmp_path / "whole")  # all but run.json was written
+    _train(recipe, tmp_path / "killed")
+    assert _records(tmp_path / "killed") == _records(tmp_path / "whole")
+
+
+def _killed_at_the_end(**outcome):
+    if outcome:
+        raise KeyboardInterrupt
+    return RunOutcome()
+
+
 def test_ebfit_reads_what_it_wrote(tmp_path: Path):
     recipe = replace(RECIPE, decay_fraction=0.25, steps=80)
     _train(recipe, tmp_path / recipe.name)
@@ -282,22 +319,24 @@ def test_a_decay_follows_a_stable_phase_that_ended_early(tmp_path: Path):
     assert _records(tmp_path / "parts") == _records(tmp_path / "decayed")
 
 
+@pytest.mark.parametrize("stop_after", [None, 25])
 def test_a_loss_that_is_not_finite_ends_the_run_with_a_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_after: int | None
 ):
-    from ebfit.sweep.model import Model
+    """Even where the run is asked to stop before anyone has looked at the loss, as after step 25."""
+    as_usual, steps = Model.loss, itertools.count(1)
 
-    as_usual, calls = Model.loss, itertools.count(1)
-    monkeypatch.setattr(
-        Model, "loss", lambda model, x: as_usual(model, x) * (float("nan") if next(calls) > 30 else 1.0)
-    )
-    outcome = _train(RECIPE, tmp_path)
-    assert outcome.status == "failed"
-    assert "not finite" in outcome.reason
-    assert "--lr" in outcome.reason
+    def loss(model, sequences):
+        is_broken = torch.is_grad_enabled() and next(steps) > 20
+        return as_usual(model, sequences) * (float("nan") if is_broken else 1.0)
+
+    monkeypatch.setattr(Model, "loss", loss)
+    outcome = _train(replace(RECIPE, evaluations_per_doubling=1), tmp_path, stop_after=stop_after)
+    assert (outcome.status, outcome.step) == ("failed", 21)
+    assert "not finite from step 21 on: lower --lr" in outcome.reason
     assert RunDocument.load(tmp_path / "run.json").outcome.status == "failed"
     records = _records(tmp_path)
-    assert 0 < len(records) < 30
+    assert [record["step"] for record in records] == list(range(1, 21))
     assert all(np.isfinite(list(record.values())).all() for record in records)
 
 

@@ -41,8 +41,10 @@ class Batches:
         self._device = device
         self._sizes = micro_batch_sizes(recipe.batch_sequences, micro_batch_sequences)
         self._first = steps_done * recipe.batch_sequences
-        # On the CPU a second thread would only take time from the model.
-        self._pool = ThreadPoolExecutor(1) if device.type == "cuda" else None
+        # On the CPU a second thread would only take time from the model. Copies that are not waited for are of pinned
+        # memory only: MPS reads what is not pinned even after it was freed (pytorch issue 189690).
+        self._ahead = device.type == "cuda"
+        self._pool = ThreadPoolExecutor(1) if self._ahead else None
         self._fetched: Future[Tensor] | None = None
 
     def __enter__(self) -> "Batches":
@@ -63,9 +65,9 @@ class Batches:
             self._fetched = self._pool.submit(self._fetch, self._first + self._size)
         self._first += self._size
         for piece in batch.split(self._sizes):
-            on_device = piece.to(self._device, non_blocking=True).long()
+            on_device = piece.to(self._device, non_blocking=self._ahead).long()
             yield len(piece) / self._size, on_device
 
     def _fetch(self, first: int) -> Tensor:
         sequences = torch.from_numpy(self._data.sequences(self._seed, first, self._size))
-        return sequences.pin_memory() if self._device.type == "cuda" else sequences
+        return sequences.pin_memory() if self._ahead else sequences

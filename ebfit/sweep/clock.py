@@ -35,8 +35,8 @@ class Clock:
 
     @property
     def lap_seconds(self) -> float:
-        """Time since the lap began, pauses included."""
-        return time.perf_counter() - self._lap_started
+        """Time since the lap began, without pauses."""
+        return time.perf_counter() - self._lap_started - self._paused_seconds
 
     def lap(self, tokens: int, *, counts: bool) -> float:
         """Close a stretch of training and begin the next; return its tokens per second.
@@ -48,7 +48,7 @@ class Clock:
         counts : bool
             Whether it goes into `tokens_per_second`.
         """
-        seconds = max(self.lap_seconds - self._paused_seconds, 1e-9)
+        seconds = max(self.lap_seconds, 1e-9)
         if counts:
             self._tokens += tokens
             self._busy_seconds += seconds

@@ -1,5 +1,6 @@
 """What the machine has to train on, and what it could do at best."""
 
+import platform
 import re
 from typing import Any
 
@@ -85,6 +86,14 @@ def describe(device: str, precision: Precision) -> dict[str, Any]:
 
 
 def _cpu_name() -> str:
-    import platform
-
     return platform.processor() or platform.machine()
+
+
+def ran_out_of_memory(error: BaseException) -> bool:
+    """Say whether an error means that memory did not suffice."""
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    # The allocators of the CPU ("can't allocate memory") and of MPS ("out of memory") have no type of their own.
+    return isinstance(error, RuntimeError) and any(
+        words in str(error) for words in ("allocate memory", "out of memory")
+    )

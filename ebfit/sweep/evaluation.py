@@ -16,7 +16,7 @@ def evaluation_steps(warmup_steps: int, last_step: int, per_doubling: int) -> ND
 
     During the warmup they are few, and do not depend on how long the run is.
     """
-    steps = np.append(_geometric(last_step, per_doubling), last_step)
+    steps = _geometric(last_step, per_doubling)
     early = _geometric(warmup_steps, _PER_DOUBLING_IN_WARMUP)
     return np.unique(np.concatenate((early[early <= last_step], steps[steps > warmup_steps], [last_step])))
 

@@ -3,7 +3,7 @@
 import torch
 
 from ebfit.errors import CannotAnswerError
-from ebfit.sweep.architecture import Architecture
+from ebfit.sweep.device import ran_out_of_memory
 from ebfit.sweep.model import Model
 from ebfit.sweep.recipe import Precision
 
@@ -12,13 +12,10 @@ from ebfit.sweep.recipe import Precision
 _CPU_TOKENS = 8192
 
 
-def largest_micro_batch(
-    model: Model, sizes: Architecture, seq_len: int, most: int, precision: Precision
-) -> int:
+def largest_micro_batch(model: Model, seq_len: int, most: int, precision: Precision) -> int:
     """Return the most sequences to take at once, of at most ``most``.
 
-    On a CPU it is about what the caches hold. On a GPU it is found by trial, ``most`` first and then powers of two:
-    one forward and backward pass, with the memory of the optimizer taken away first.
+    On a CPU it is about what the caches hold. On a GPU it is found by trial, ``most`` first and then powers of two.
 
     Raises
     ------
@@ -30,7 +27,7 @@ def largest_micro_batch(
         return max(1, min(most, _CPU_TOKENS // seq_len))
     size = most
     while True:
-        if _fits(model, sizes, seq_len, size, device, precision):
+        if _fits(model, seq_len, size, precision):
             return size
         if size == 1:
             raise CannotAnswerError(
@@ -39,25 +36,29 @@ def largest_micro_batch(
         size = 1 << ((size - 1).bit_length() - 1)
 
 
-def _fits(
-    model: Model,
-    sizes: Architecture,
-    seq_len: int,
-    sequences: int,
-    device: torch.device,
-    precision: Precision,
-) -> bool:
+def _fits(model: Model, seq_len: int, sequences: int, precision: Precision) -> bool:
     try:
-        moments = torch.empty(2 * sizes.parameters, device=device)
-        tokens = torch.zeros((sequences, seq_len + 1), dtype=torch.int64, device=device)
-        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16"):
-            loss = model.loss(tokens)
-        loss.backward()
-        del moments
+        _try(model, seq_len, sequences, precision)
         return True
-    except torch.OutOfMemoryError:
+    except (RuntimeError, MemoryError) as error:
+        if not ran_out_of_memory(error):
+            raise
         return False
     finally:
         model.zero_grad(set_to_none=True)
-        if device.type == "cuda":
-            torch.cuda.empty_cache()
+        device = next(model.parameters()).device
+        if device.type != "cpu":
+            torch.get_device_module(device).empty_cache()
+
+
+def _try(model: Model, seq_len: int, sequences: int, precision: Precision) -> None:
+    """Take as much memory as a step does: what the optimizer keeps, and gradients while a micro-batch goes through."""
+    parameters = list(model.parameters())
+    device = parameters[0].device
+    moments = [torch.empty_like(parameter) for parameter in parameters * 2]
+    tokens = torch.zeros((sequences, seq_len + 1), dtype=torch.int64, device=device)
+    for _ in range(2):  # the gradients of the first micro-batch are there when the second comes
+        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16"):
+            loss = model.loss(tokens)
+        loss.backward()
+    del moments

@@ -1,5 +1,6 @@
 """Training one run: from a recipe and data to a folder with metrics.jsonl and run.json."""
 
+import gc
 import math
 import time
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from ebfit.sweep.batches import Batches
 from ebfit.sweep.checkpoint import Checkpoint
 from ebfit.sweep.clock import Clock
 from ebfit.sweep.data import Data
-from ebfit.sweep.device import describe
+from ebfit.sweep.device import describe, ran_out_of_memory
 from ebfit.sweep.document import run_document
 from ebfit.sweep.evaluation import Validation, evaluation_steps
 from ebfit.sweep.execution import Execution, Outcome, Progress
@@ -38,6 +39,8 @@ RUN_JSON = "run.json"
 _STEPS_ON_DEVICE = 512
 _SECONDS_ON_DEVICE = 1.0
 _SECONDS_BETWEEN_REPORTS = 0.5
+# Also where the batch is smaller: measured for `tiny`, one sequence at a time takes 4 times as long.
+_VALIDATION_TOKENS_AT_ONCE = 4096
 # Compiling takes about a minute; a run of fewer steps does not win it back.
 _STEPS_WORTH_COMPILING = 500
 
@@ -81,16 +84,10 @@ def train(
         return run.until_done(stop_requested)
     except CannotAnswerError as error:
         return run.end("failed", str(error))
-    except (torch.OutOfMemoryError, MemoryError):
-        return run.end("failed", "out of memory: lower --micro-batch.")
-    except RuntimeError as error:
-        if "allocate memory" not in str(error):  # the words of torch's allocator on the CPU
+    except (RuntimeError, MemoryError) as error:
+        if not ran_out_of_memory(error):
             raise
         return run.end("failed", "out of memory: lower --micro-batch, or --jobs.")
-
-
-class _NotFiniteError(Exception):
-    """The loss stopped being a number."""
 
 
 class _TrainingRun:
@@ -104,13 +101,8 @@ class _TrainingRun:
         execution: Execution,
         report: Callable[[Progress], None],
     ) -> None:
-        self.recipe, self.data, self.folder, self.execution, self.report = (
-            recipe,
-            data,
-            folder,
-            execution,
-            report,
-        )
+        self.recipe, self.data, self.folder = recipe, data, folder
+        self.execution, self.report = execution, report
         self.device = torch.device(execution.device)
         self.log = RunLog(folder / METRICS)
         self.clock = Clock()
@@ -118,9 +110,8 @@ class _TrainingRun:
         self.decay_start_step = _planned_decay_start(recipe)
         self.why_done = "all steps done"
         self.validations: list[tuple[int, float]] = []
-        self.unlogged: list[
-            tuple[float, float]
-        ] = []  # train loss and gradient norm of steps since the last record
+        # Train loss and gradient norm of the steps since the last record.
+        self.unlogged: list[tuple[float, float]] = []
 
     def until_done(self, stop_requested: Callable[[], bool]) -> Outcome:
         recipe = self.recipe
@@ -133,10 +124,7 @@ class _TrainingRun:
                         self._save_checkpoint()
                     return self.end("interrupted", "stopped")
                 self._take_step(batches)
-                try:
-                    self._after_step()
-                except _NotFiniteError as error:
-                    return self.end("failed", str(error))
+                self._after_step()
         outcome = self.end("finished", self.why_done)
         self.checkpoint_path.unlink(missing_ok=True)
         return outcome
@@ -165,6 +153,9 @@ class _TrainingRun:
         recipe = self.recipe
         if self.device.type == "cuda":
             torch.cuda.set_device(self.device)
+            # The first optimizer of a process is left in a cycle, by the modules that torch loads with it. It holds
+            # the memory of that run's weights and moments.
+            gc.collect()
             torch.set_float32_matmul_precision("high")  # TF32 where products are not in bfloat16
         self._write_document(RunOutcome())
         self.model = Model(recipe.architecture, recipe.seq_len)
@@ -172,9 +163,8 @@ class _TrainingRun:
         self.model.to(self.device)
         self.parameters = list(self.model.parameters())
         self.optimizer = make_optimizer(self.parameters, recipe.optimizer)
-        self.micro_batch = (
-            self._micro_batch()
-        )  # while the optimizer takes no memory yet, as in a run that begins
+        # Before a checkpoint fills the optimizer's memory, so that it comes out as in a run that begins.
+        self.micro_batch = self._micro_batch()
         self._continue_from_checkpoint()
         self.loss_of = self._loss_function()
         self.validation = Validation(self.data.validation(), self.device, self.micro_batch)
@@ -206,11 +196,13 @@ class _TrainingRun:
         self.evaluation_steps = {*steps.tolist(), self.decay_start_step}
 
     def _micro_batch(self) -> int:
-        most, given = self.recipe.batch_sequences, self.execution.micro_batch_sequences
+        """Return the most sequences that go through the model at once, in training and in validation."""
+        recipe, given = self.recipe, self.execution.micro_batch_sequences
         if given is not None:
-            return min(given, most)
-        recipe = self.recipe
-        return largest_micro_batch(self.model, recipe.architecture, recipe.seq_len, most, recipe.precision)
+            return given
+        of_validation = min(recipe.val_tokens, _VALIDATION_TOKENS_AT_ONCE) // recipe.seq_len
+        most = max(recipe.batch_sequences, of_validation)
+        return largest_micro_batch(self.model, recipe.seq_len, most, recipe.precision)
 
     def _loss_function(self) -> Callable[[Tensor], Tensor]:
         choice = self.execution.compile
@@ -255,11 +247,18 @@ class _TrainingRun:
         full = self.on_device == _STEPS_ON_DEVICE
         if evaluate or full or self.clock.lap_seconds > _SECONDS_ON_DEVICE:
             self._drain(evaluate=evaluate)
-            if time.perf_counter() - self.last_checkpoint > self.execution.checkpoint_seconds:
+            is_time = time.perf_counter() - self.last_checkpoint > self.execution.checkpoint_seconds
+            if is_time and self.step < self.last_step:  # an early end is not part of a checkpoint
                 self._save_checkpoint()
 
     def _drain(self, *, evaluate: bool = False) -> None:
-        """Fetch the losses from the device, validate if it is time, write the records, and report."""
+        """Fetch the losses from the device, validate if it is time, write the records, and report.
+
+        Raises
+        ------
+        CannotAnswerError
+            If a loss is not finite; the records before it have been written.
+        """
         count, self.on_device = self.on_device, 0
         losses: list[float] = self.losses_on_device[:count].tolist()
         norms: list[float] = self.norms_on_device[:count].tolist()
@@ -282,7 +281,7 @@ class _TrainingRun:
         if not_finite is not None or (val_loss is not None and not math.isfinite(val_loss)):
             self.log.append(records if not_finite else records[:-1])
             self.step = not_finite or self.step
-            raise _NotFiniteError(
+            raise CannotAnswerError(
                 f"the loss is not finite from step {self.step:,} on: lower --lr, or raise --warmup-steps."
             )
         self.log.append(records)

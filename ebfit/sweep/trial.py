@@ -41,7 +41,7 @@ def seconds_per_step(
     """
     model = Model(sizes, seq_len).to(device)
     model.initialise(0)
-    large = largest_micro_batch(model, sizes, seq_len, max(2, _LARGE_TOKENS // seq_len), precision)
+    large = largest_micro_batch(model, seq_len, max(2, _LARGE_TOKENS // seq_len), precision)
     optimizer = make_optimizer(model.parameters(), Optimizer())
     seconds_small = _seconds(model, optimizer, seq_len, 1, precision)
     if large == 1:
