@@ -16,6 +16,7 @@ et al. 2011). Floating-point numbers find the stationary distribution, by sums o
 import hashlib
 import math
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ TABLES_STREAM, TRAINING_STREAM, VALIDATION_STREAM = 0, 1, 2
 Integers = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MarkovProcess:
     """The process, by its seed; see the head of this file.
 
@@ -53,6 +54,7 @@ class MarkovProcess:
     _alias: NDArray[np.uint32]
 
     @classmethod
+    @lru_cache(maxsize=2)  # with its entropies it takes half a second
     def of_seed(cls, seed: int) -> "MarkovProcess":
         """Make the process with this seed, from 0 to 2^62 - 1."""
         zipf = _zipf_weights()
@@ -119,6 +121,13 @@ class MarkovProcess:
         rate : float
             Far from the start: the entropy rate of the process.
         """
+        losses = self._least_losses
+        later = max(0, targets - len(losses))
+        return (sum(losses[:targets]) + later * losses[-1]) / targets, losses[-1]
+
+    @cached_property
+    def _least_losses(self) -> list[float]:
+        """Least possible loss at the first target of a sequence, the second, and so on until it no longer changes."""
         share = SHARE / 256
         one_back, two_back, marginal = (
             table / UNITS for table in (self.one_back, self.two_back, self.marginal)
@@ -131,8 +140,7 @@ class MarkovProcess:
         while len(losses) < 3 or abs(losses[-1] - losses[-2]) > 1e-12:
             pairs = share * pairs.sum(axis=0)[:, None] * one_back + (1 - share) * pairs.T @ two_back
             losses.append(float((pairs * of_next).sum()))
-        later = max(0, targets - len(losses))
-        return (sum(losses[:targets]) + later * losses[-1]) / targets, losses[-1]
+        return losses
 
 
 def random_words(seeds: tuple[int, int], stream: int, first: int, count: int) -> NDArray[np.uint64]:
