@@ -18,7 +18,6 @@ from statistics import median
 import numpy as np
 import torch
 
-from ebfit.sweep.architecture import Architecture
 from ebfit.sweep.batches import micro_batch_sizes
 from ebfit.sweep.data import Data, open_data
 from ebfit.sweep.execution import Execution
@@ -109,9 +108,8 @@ def plain_speed(plain: PlainLoop, seconds: float) -> float:
 
 def our_speed(preset: Preset, data: Data, batch_tokens: int, steps: int, micro_batch: int) -> float:
     """Tokens per second of `ebfit sweep`'s loop."""
-    architecture: Architecture = replace(preset.architecture, vocab_size=256)
     recipe = Recipe(
-        architecture=architecture,
+        architecture=replace(preset.architecture, vocab_size=256),
         seq_len=preset.seq_len,
         batch_sequences=batch_tokens // preset.seq_len,
         seed=0,

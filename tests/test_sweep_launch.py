@@ -26,16 +26,17 @@ from ebfit.sweep.session import Session, carry_out
 from ebfit.sweep.worker import ERROR_FILE, WorkerSettings
 
 ONE, TWO = [Place("cpu", 1)], [Place("cpu", 1)] * 2
-SETTINGS = WorkerSettings("synthetic", "bytes", 32, 64, Execution(), TRAIN)
+DATA = __file__  # every worker opens it, which takes longer for data that are made
+SETTINGS = WorkerSettings(DATA, "bytes", 32, 64, Execution(), TRAIN)
 
 
 def _recipes(seeds=1, batch_sizes=(64,), **changes):
-    grid = GridOptions(data="synthetic", val_tokens=64, batch_sizes=batch_sizes, seeds=seeds, **changes)
+    grid = GridOptions(data=DATA, val_tokens=64, batch_sizes=batch_sizes, seeds=seeds, **changes)
     return plan_runs(grid).recipes
 
 
 def _session(output, places=TWO, **grid):
-    return Session(output, look_into(output, _recipes(**grid)), list(places), SETTINGS, "synthetic", [])
+    return Session(output, look_into(output, _recipes(**grid)), list(places), SETTINGS, DATA, [])
 
 
 class Notes:
@@ -177,7 +178,7 @@ def test_data_that_changed_since_the_plan_end_the_sweep(tmp_path):
 
 
 def test_a_process_that_cannot_even_start_fails_its_runs(tmp_path):
-    settings = WorkerSettings("synthetic", "bytes", 32, 64, Execution(), "no_such_module:train")
+    settings = WorkerSettings(DATA, "bytes", 32, 64, Execution(), "no_such_module:train")
     ended = launch(look_into(tmp_path, _recipes(seeds=2)), settings, ONE, Notes())
     assert len(ended.outcomes) == 2
     for outcome in ended.outcomes.values():
@@ -311,7 +312,7 @@ def test_a_run_that_passes_one_epoch_is_warned_of_once(tmp_path, capsys):
 
 
 def test_bars_on_a_terminal_fit_80_columns(tmp_path):
-    runs = look_into(tmp_path, _recipes(seeds=2, batch_sizes=(2**20,), max_tokens=10**12, lr=0.003))
+    runs = look_into(tmp_path, _recipes(seeds=2, batch_sizes=(8192,), max_tokens=10**12, lr=0.003536))
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=80, highlight=False)
     with _bars(console) as bars:
@@ -323,6 +324,6 @@ def test_bars_on_a_terminal_fit_80_columns(tmp_path):
         bars.refresh()
         lines = [Text.from_ansi(line).plain for line in screen.getvalue().splitlines()]
     shown = [line for line in lines if "10,001/20,000" in line][-1]
-    for part in ("b1048576-lr0.003-s0", "5.250", "123K tok/s"):
+    for part in ("b8192-lr0.003536-s0", "5.250", "123K tok/s"):
         assert part in shown
     assert max(map(len, lines)) <= 80

@@ -166,9 +166,8 @@ def _planned(recipe: Recipe, folder: Path, found: Mapping[Path, RunDocument]) ->
                 "Move it away, or choose another folder with -o."
             )
         return PlannedRun(recipe, folder, "new", RunOutcome())
-    status = (
-        document.outcome.status
-    )  # `running` was written by a process that is gone: the folder is ours now
+    # A process that is gone wrote `running`: the folder is ours now.
+    status = document.outcome.status
     return PlannedRun(recipe, folder, "interrupted" if status == "running" else status, document.outcome)
 
 

@@ -100,7 +100,7 @@ class Bars:
             completed=progress.step,
             total=progress.steps,
             done=f"{progress.step:,}/{progress.steps:,}",
-            loss=_loss(progress.train_loss if progress.val_loss is None else progress.val_loss),
+            loss=_latest_loss(progress),
             rate=f"{short(progress.tokens_per_second)} tok/s",
             left=_left(self._time_left.of_run(run.recipe)),
         )
@@ -150,9 +150,8 @@ class Lines:
         self._console, self._clock = console, clock
         self._epochs = _Epochs()
         self._total, self._done = len(runs), 0
-        self._said: dict[
-            str, tuple[float, int]
-        ] = {}  # when the last line about a run was printed, and its step
+        # When the last line about a run was printed, and its step.
+        self._said: dict[str, tuple[float, int]] = {}
 
     def started(self, run: PlannedRun) -> None:
         """Say so."""
@@ -171,7 +170,7 @@ class Lines:
         if seconds < _LINE_SECONDS and (seconds < _FEWEST_SECONDS or share < _LINE_SHARE):
             return
         self._said[run.recipe.name] = self._clock(), progress.step
-        loss = _loss(progress.train_loss if progress.val_loss is None else progress.val_loss)
+        loss = _latest_loss(progress)
         left = _left(self._time_left.of_sweep())
         self._print(
             run,
@@ -212,7 +211,7 @@ def _end(run: PlannedRun, outcome: Outcome) -> Text:
     parts = [
         f"{outcome.status}: {printable(outcome.reason.removesuffix('.'))}",
         f"step {outcome.step:,}",
-        f"loss {_loss(outcome.val_loss)}" if outcome.val_loss is not None else "",
+        f"loss {outcome.val_loss:.3f}" if outcome.val_loss is not None else "",
         f"{short(rate)} tokens/s" if rate else "",
         f"{outcome.flops_utilisation:.0%} of the device's peak" if outcome.flops_utilisation else "",
     ]
@@ -220,7 +219,9 @@ def _end(run: PlannedRun, outcome: Outcome) -> Text:
     return Text(f"{run.label}: " + ", ".join(part for part in parts if part), style)
 
 
-def _loss(loss: float | None) -> str:
+def _latest_loss(progress: execution.Progress) -> str:
+    """Write the validation loss, which is less noisy, or before the first one that of training."""
+    loss = progress.train_loss if progress.val_loss is None else progress.val_loss
     return "" if loss is None else f"{loss:.3f}"
 
 
