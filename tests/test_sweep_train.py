@@ -13,6 +13,7 @@ import ebfit
 from ebfit.files import RunDocument, RunOutcome
 from ebfit.sweep.architecture import Architecture
 from ebfit.sweep.checkpoint import FILE_NAME, Checkpoint
+from ebfit.sweep.compilation import loss_function
 from ebfit.sweep.execution import Execution
 from ebfit.sweep.model import Model
 from ebfit.sweep.recipe import Recipe
@@ -236,9 +237,42 @@ def test_a_run_that_was_killed_at_its_early_end_ends_there_again(
 
 
 def _killed_at_the_end(**outcome):
-    if outcome:
+    if outcome.get("status") == "finished":
         raise KeyboardInterrupt
-    return RunOutcome()
+    return RunOutcome(**outcome)
+
+
+def test_run_json_says_what_a_killed_run_goes_on_from(tmp_path: Path):
+    """It said step 0, so that a plan counted all tokens once more."""
+    asked = itertools.count()
+
+    def crash_at_step_40() -> bool:
+        if next(asked) == 40:
+            raise KeyboardInterrupt
+        return False
+
+    with pytest.raises(KeyboardInterrupt):
+        train(
+            RECIPE, DATA, tmp_path, Execution(checkpoint_seconds=0.0), lambda progress: None, crash_at_step_40
+        )
+    saved = Checkpoint.load(tmp_path / FILE_NAME, RECIPE.key)
+    outcome = RunDocument.load(tmp_path / "run.json").outcome
+    assert saved is not None
+    assert (outcome.status, outcome.step, outcome.tokens) == ("running", saved.step, 32 * saved.step)
+
+
+def test_a_machine_that_cannot_compile_trains_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Unless compiling was asked for; many machines that train have no C compiler."""
+    as_usual = torch.compile
+
+    def no_compiler(graph, inputs):
+        raise RuntimeError("no C compiler")
+
+    monkeypatch.setattr(torch, "compile", lambda function, **options: as_usual(function, backend=no_compiler))
+    model = Model(ARCHITECTURE, SEQ_LEN)
+    monkeypatch.setattr("ebfit.sweep.compilation._worth_it", lambda device, steps: True)
+    assert loss_function(model, RECIPE, "auto", sequences=2) == model.loss
+    assert loss_function(model, RECIPE, "on", sequences=2) != model.loss
 
 
 def test_ebfit_reads_what_it_wrote(tmp_path: Path):

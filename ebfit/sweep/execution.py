@@ -19,7 +19,7 @@ class Execution:
     compile : {"auto", "on", "off"}
         Whether to compile the model; auto: on a GPU, for runs long enough to win that time back.
     checkpoint_seconds : float
-        Time between checkpoints.
+        Time between checkpoints, longer where making one takes long; 0: as often as the log is written.
     """
 
     device: str = "cpu"

@@ -16,9 +16,10 @@ from torch import Tensor
 from ebfit.errors import CannotAnswerError
 from ebfit.files import RunOutcome, to_json
 from ebfit.sweep import checkpoint
-from ebfit.sweep.batches import Batches
+from ebfit.sweep.batches import Batches, micro_batch_sizes
 from ebfit.sweep.checkpoint import Checkpoint
 from ebfit.sweep.clock import Clock
+from ebfit.sweep.compilation import loss_function
 from ebfit.sweep.data import Data
 from ebfit.sweep.device import describe, ran_out_of_memory
 from ebfit.sweep.document import run_document
@@ -31,7 +32,7 @@ from ebfit.sweep.optimizer import make_optimizer
 from ebfit.sweep.recipe import Recipe
 from ebfit.sweep.run_log import RunLog
 from ebfit.sweep.stopping import reason_to_stop
-from ebfit.writing import make_folder, write_text
+from ebfit.writing import make_folder, remove_leftovers, write_text
 
 METRICS = "metrics.jsonl"
 RUN_JSON = "run.json"
@@ -41,8 +42,8 @@ _SECONDS_ON_DEVICE = 1.0
 _SECONDS_BETWEEN_REPORTS = 0.5
 # Also where the batch is smaller: measured for `tiny`, one sequence at a time takes 4 times as long.
 _VALIDATION_TOKENS_AT_ONCE = 4096
-# Compiling takes about a minute; a run of fewer steps does not win it back.
-_STEPS_WORTH_COMPILING = 500
+# Of its time that a run may spend on checkpoints: those of a large model take minutes.
+_SHARE_FOR_CHECKPOINTS = 0.05
 
 
 def train(
@@ -79,6 +80,8 @@ def train(
         If the folder cannot be written to, as on a full disk, or the data hold a token that the model does not have.
     """
     make_folder(folder)
+    for name in (METRICS, RUN_JSON, checkpoint.FILE_NAME):
+        remove_leftovers(folder / name)
     run = _TrainingRun(recipe, data, folder, execution, report)
     try:
         return run.until_done(stop_requested)
@@ -157,7 +160,6 @@ class _TrainingRun:
             # the memory of that run's weights and moments.
             gc.collect()
             torch.set_float32_matmul_precision("high")  # TF32 where products are not in bfloat16
-        self._write_document(RunOutcome())
         self.model = Model(recipe.architecture, recipe.seq_len)
         self.model.initialise(recipe.seed)
         self.model.to(self.device)
@@ -166,14 +168,17 @@ class _TrainingRun:
         # Before a checkpoint fills the optimizer's memory, so that it comes out as in a run that begins.
         self.micro_batch = self._micro_batch()
         self._continue_from_checkpoint()
-        self.loss_of = self._loss_function()
+        sequences = micro_batch_sizes(recipe.batch_sequences, self.micro_batch)[0]
+        self.loss_of = loss_function(self.model, recipe, self.execution.compile, sequences)
         self.validation = Validation(self.data.validation(), self.device, self.micro_batch)
         self.losses_on_device = torch.zeros(_STEPS_ON_DEVICE, device=self.device)
         self.norms_on_device = torch.zeros(_STEPS_ON_DEVICE, device=self.device)
         self.on_device = 0
         self.first_step_here = self.step + 1
         self.last_checkpoint = self.last_report = time.perf_counter()
+        self.checkpoint_took = 0.0
         self._plan()
+        self._write_document(self._so_far())
         self.clock.start_lap()
 
     def _plan(self) -> None:
@@ -203,15 +208,6 @@ class _TrainingRun:
         of_validation = min(recipe.val_tokens, _VALIDATION_TOKENS_AT_ONCE) // recipe.seq_len
         most = max(recipe.batch_sequences, of_validation)
         return largest_micro_batch(self.model, recipe.seq_len, most, recipe.precision)
-
-    def _loss_function(self) -> Callable[[Tensor], Tensor]:
-        choice = self.execution.compile
-        worth_it = self.device.type == "cuda" and self.recipe.steps >= _STEPS_WORTH_COMPILING
-        if choice == "on" or (choice == "auto" and worth_it):
-            torch.compiler.reset()  # what was compiled for earlier runs of this process counts against a limit
-            compiled: Callable[[Tensor], Tensor] = torch.compile(self.model.loss, dynamic=False)
-            return compiled
-        return self.model.loss
 
     def _precision(self) -> AbstractContextManager[None]:
         if self.recipe.precision == "float32":
@@ -247,9 +243,15 @@ class _TrainingRun:
         full = self.on_device == _STEPS_ON_DEVICE
         if evaluate or full or self.clock.lap_seconds > _SECONDS_ON_DEVICE:
             self._drain(evaluate=evaluate)
-            is_time = time.perf_counter() - self.last_checkpoint > self.execution.checkpoint_seconds
-            if is_time and self.step < self.last_step:  # an early end is not part of a checkpoint
+            if (
+                self._time_for_checkpoint() and self.step < self.last_step
+            ):  # an early end is not part of a checkpoint
                 self._save_checkpoint()
+
+    def _time_for_checkpoint(self) -> bool:
+        waited = time.perf_counter() - self.last_checkpoint
+        least = self.execution.checkpoint_seconds
+        return waited > least and (least == 0 or waited > self.checkpoint_took / _SHARE_FOR_CHECKPOINTS)
 
     def _drain(self, *, evaluate: bool = False) -> None:
         """Fetch the losses from the device, validate if it is time, write the records, and report.
@@ -341,7 +343,7 @@ class _TrainingRun:
         if recipe.decay_fraction:
             self.decay_start_step = self.step
             self._plan()
-            self._write_document(RunOutcome())
+            self._write_document(self._so_far())
         else:
             self.last_step = self.step
 
@@ -363,9 +365,12 @@ class _TrainingRun:
             unlogged=self.unlogged,
             validations=self.validations,
         )
+        started = time.perf_counter()
         with self.clock.paused():
             state.save(self.checkpoint_path)
+            self._write_document(self._so_far())
         self.last_checkpoint = time.perf_counter()
+        self.checkpoint_took = self.last_checkpoint - started
 
     def _continue_from_checkpoint(self) -> None:
         found = Checkpoint.load(self.checkpoint_path, self.recipe.key)
@@ -381,6 +386,12 @@ class _TrainingRun:
         self.unlogged = [(loss, norm) for loss, norm in found.unlogged]
         self.validations = [(step, loss) for step, loss in found.validations]
         self.clock.seconds_before = found.seconds
+
+    def _so_far(self) -> RunOutcome:
+        """Return what a new start could go on from, should this process be killed."""
+        val_loss = self.validations[-1][1] if self.validations else None
+        tokens = self.step * self.recipe.batch_tokens
+        return RunOutcome(step=self.step, tokens=tokens, val_loss=val_loss, seconds=self.clock.seconds)
 
     def _write_document(self, outcome: RunOutcome) -> None:
         document = run_document(self.recipe, self.execution.device, self.decay_start_step, outcome)
