@@ -112,7 +112,7 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     target = path.resolve()  # a link stays a link: the file behind it is what gets replaced
     temporary = None
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        handle, temporary = tempfile.mkstemp(prefix=_temporary_prefix(target), dir=target.parent)
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
@@ -125,6 +125,18 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     finally:  # an interrupt is no reason to leave half a file lying about either
         if temporary is not None and os.path.exists(temporary):
             os.unlink(temporary)
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove what writers of this file left behind that were killed; no one may be writing it now."""
+    for name in os.listdir(path.parent):
+        leftover = path.parent / name
+        if name.startswith(_temporary_prefix(path)) and leftover.is_file():
+            leftover.unlink(missing_ok=True)
+
+
+def _temporary_prefix(path: Path) -> str:
+    return f".{path.name}."
 
 
 def _umask() -> int:

@@ -133,3 +133,5 @@ def write_run_json(recipe, folder: Path, **outcome):
         outcome=RunOutcome(**outcome),
     )
     (folder / "run.json").write_text(to_json(document))
+    if document.outcome.status == "finished":
+        (folder / "metrics.jsonl").write_text(json.dumps({"step": document.outcome.step}) + "\n")

@@ -249,5 +249,5 @@ def test_runs_of_other_settings_in_the_folder(ebfit, tmp_path):
         result = ebfit("sweep", *SMALL, "--batch-sizes", "64", "--set", "d_ff=128", *more)
         _assert_refused(result, recipe.name, "d_ff 64, not 128", "-o")
         assert os.listdir(tmp_path / "runs") == [recipe.name]
-        assert os.listdir(tmp_path / "runs" / recipe.name) == ["run.json"]
+        assert sorted(os.listdir(tmp_path / "runs" / recipe.name)) == ["metrics.jsonl", "run.json"]
         assert (tmp_path / "runs" / recipe.name / "run.json").read_bytes() == before

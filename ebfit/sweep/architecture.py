@@ -6,6 +6,8 @@ from math import inf
 
 from ebfit.errors import BadInputError
 
+_LIMIT = 2**31  # token ids are 32-bit integers, and no size of a model is near that
+
 
 @dataclass(frozen=True)
 class Architecture:
@@ -48,7 +50,9 @@ class Architecture:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if not isinstance(value, bool) and not 0 < value < inf:
+            if isinstance(value, int) and not isinstance(value, bool) and not 0 < value < _LIMIT:
+                raise BadInputError(f"{field.name}={value}: must be above 0, and below 2^31.")
+            if isinstance(value, float) and not 0 < value < inf:
                 raise BadInputError(f"{field.name}={value}: must be above 0, and finite.")
         if self.d_model % self.n_head or (self.d_model // self.n_head) % 2:
             raise BadInputError(

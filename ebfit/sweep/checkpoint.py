@@ -59,7 +59,9 @@ class Checkpoint:
             with whole_file(path) as file:
                 torch.save(shallow, file)
         except RuntimeError as error:  # torch's way of passing on that the disk is full
-            raise BadInputError(f"{path}: cannot be written ({str(error).splitlines()[0]}).") from None
+            raise BadInputError(
+                f"{path}: cannot be written; the disk may be full ({str(error).splitlines()[0]})."
+            ) from None
 
     @classmethod
     def load(cls, path: Path, key: str) -> "Checkpoint | None":

@@ -88,7 +88,8 @@ def time_side_by_side(seconds: Sequence[float], jobs: int, busy: Sequence[float]
     busy : sequence of float
         Time left of the runs that are under way already.
     """
-    ends = [*busy, *[0.0] * (jobs - len(busy))]
+    idle = min(jobs - len(busy), len(seconds))  # no more than there is work for
+    ends = [*busy, *[0.0] * idle]
     heapq.heapify(ends)
     for run in sorted(seconds, reverse=True):
         heapq.heappush(ends, heapq.heappop(ends) + run)

@@ -16,6 +16,8 @@ from ebfit.writing import check_folder, make_folder
 State = Literal["new", "interrupted", "finished", "failed"]
 
 _RUN_JSON = "run.json"
+_METRICS = "metrics.jsonl"
+_TAIL_BYTES = 4096  # more than a record has
 _SCHEMA = "ebfit.run/"
 _LOCK = ".sweep.lock"  # hidden, so that a search for logs passes it over
 # What may differ between the runs of one sweep; runs that differ in anything else do not belong on one curve. Steps
@@ -150,6 +152,8 @@ def _refuse_twins(recipes: Sequence[Recipe], found: Mapping[Path, RunDocument]) 
 
 
 def _is_ours(path: Path) -> bool:
+    if not path.is_file():  # reading a pipe could wait for ever
+        return False
     try:
         document = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -166,9 +170,22 @@ def _planned(recipe: Recipe, folder: Path, found: Mapping[Path, RunDocument]) ->
                 "Move it away, or choose another folder with -o."
             )
         return PlannedRun(recipe, folder, "new", RunOutcome())
+    if document.outcome.status == "finished" and not _log_reaches(folder, document.outcome.step):
+        return PlannedRun(recipe, folder, "new", RunOutcome())
     # A process that is gone wrote `running`: the folder is ours now.
     status = document.outcome.status
     return PlannedRun(recipe, folder, "interrupted" if status == "running" else status, document.outcome)
+
+
+def _log_reaches(folder: Path, step: int) -> bool:
+    """Whether the log ends where the run did: it may have been deleted since, or not have been copied whole."""
+    try:
+        with (folder / _METRICS).open("rb") as file:
+            file.seek(-min(_TAIL_BYTES, os.fstat(file.fileno()).st_size), os.SEEK_END)
+            last = json.loads(file.read().splitlines()[-1])
+    except (OSError, ValueError, IndexError, RecursionError):
+        return False
+    return isinstance(last, dict) and last.get("step") == step
 
 
 def _holds_something(folder: Path) -> bool:

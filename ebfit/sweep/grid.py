@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Literal
 
 from ebfit.errors import BadInputError
@@ -202,21 +203,24 @@ def _known(value: int | None) -> int:
 # What an option must be, in words and as a test; NaN passes none of these.
 _Range = tuple[str, Callable[[float], bool]]
 _ABOVE_ZERO: _Range = "above 0", lambda value: 0 < value < math.inf
+_COUNT: _Range = "above 0, and at most 10^15", lambda value: 0 < value <= 10**15  # beyond, indices overflow
+_COUNT_OR_NONE: _Range = "from 0 to 10^15", lambda value: 0 <= value <= 10**15
+_FEW: _Range = "from 1 to 1,000", lambda value: 1 <= value <= 1000
 _NOT_NEGATIVE: _Range = "0 or above", lambda value: 0 <= value < math.inf
 _SHARE: _Range = "from 0 to below 1", lambda value: 0 <= value < 1
 _RANGES = {
-    "seq_len": _ABOVE_ZERO,
-    "val_tokens": _ABOVE_ZERO,
+    "seq_len": _COUNT,
+    "val_tokens": _COUNT,
     "seeds": _ABOVE_ZERO,
     "lr": _ABOVE_ZERO,
-    "lr_batch_tokens": _ABOVE_ZERO,
-    "warmup_steps": _NOT_NEGATIVE,
-    "max_tokens": _ABOVE_ZERO,
-    "max_steps": _ABOVE_ZERO,
+    "lr_batch_tokens": _COUNT,
+    "warmup_steps": _COUNT_OR_NONE,
+    "max_tokens": _COUNT,
+    "max_steps": _COUNT,
     "until_loss": _NOT_NEGATIVE,
     "decay_fraction": _SHARE,
-    "log_every": _ABOVE_ZERO,
-    "evaluations_per_doubling": _ABOVE_ZERO,
+    "log_every": _COUNT,
+    "evaluations_per_doubling": _FEW,
 }
 _OPTIMIZER_RANGES = {
     "beta1": _SHARE,
@@ -274,7 +278,13 @@ def _learning_rates(options: GridOptions, preset: Preset, batch_tokens: int) -> 
     middle = preset.batch_tokens[len(preset.batch_tokens) // 2]
     ratio = batch_tokens / (middle if options.lr_batch_tokens is None else options.lr_batch_tokens)
     lr *= math.sqrt(ratio) if options.lr_rule == "sqrt" else ratio
-    return [float(f"{lr:.{_LR_DIGITS}g}")]
+    lr = float(f"{lr:.{_LR_DIGITS}g}")
+    if not 0 < lr < math.inf:
+        raise BadInputError(
+            f"--lr-rule {options.lr_rule}: a batch of {batch_tokens:,} tokens would have the learning rate {lr:g}. "
+            "Choose another --lr or --lr-batch."
+        )
+    return [lr]
 
 
 def _planned_steps(options: GridOptions, batch_tokens: int) -> int:
@@ -282,11 +292,10 @@ def _planned_steps(options: GridOptions, batch_tokens: int) -> int:
     max_tokens, max_steps = _known(options.max_tokens), _known(options.max_steps)
     warmup = _known(options.warmup_steps)
     steps = min(max_steps, max_tokens // batch_tokens)
-    if math.floor(steps * (1 - options.decay_fraction)) > warmup:
+    before_decay = 1 - Fraction(str(options.decay_fraction))  # exact, as the user wrote it
+    if math.floor(steps * before_decay) > warmup:
         return steps
-    needed = math.floor(warmup / (1 - options.decay_fraction)) + 1
-    while math.floor(needed * (1 - options.decay_fraction)) <= warmup:
-        needed += 1
+    needed = math.ceil((warmup + 1) / before_decay)
     if max_steps < needed:
         limit, raised = f"--max-steps {max_steps:,}", f"--max-steps to {needed:,}"
     else:

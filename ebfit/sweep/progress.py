@@ -1,9 +1,11 @@
 """What is seen of a sweep while it runs: bars on a terminal, plain lines elsewhere; both on stderr."""
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import IO, Any, TextIO, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
@@ -33,12 +35,39 @@ def watching(runs: Sequence[PlannedRun], jobs: int) -> Iterator[Watcher]:
     jobs : int
         How many run side by side.
     """
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console = Console(file=cast(IO[str], _Screen(sys.stderr)), highlight=False, soft_wrap=True)
     if console.is_terminal and sys.stdout.isatty():
         with _bars(console) as bars:
             yield Bars(runs, jobs, bars)
     else:
         yield Lines(runs, jobs, console)
+
+
+class _Screen:
+    """A stream whose reader may go away, as a terminal does that is closed: that is no reason to stop training."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except OSError:
+            self._give_up()
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except OSError:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
 
 
 class _Epochs:

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ebfit.errors import BadInputError
 from ebfit.sweep.execution import Execution
 from ebfit.sweep.folders import PlannedRun, locked, look_into
 from ebfit.sweep.grid import GridOptions, plan_runs
@@ -73,6 +74,7 @@ def prepare(
         If an option makes no sense, the machine lacks torch or the device, or the folder holds runs of other settings.
     """
     require_torch()
+    _refuse_a_folder_that_is_gone()
     # Threads of torch that wait for each other by spinning take the cores from whatever else runs: on a busy machine
     # a step took 200 times as long. This is read when torch is loaded, here and in the workers, which inherit it.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -122,6 +124,13 @@ def carry_out(session: Session, watching: Watching) -> tuple[list[PlannedRun], E
             return runs, Ended({}, None)
         with watching(waiting, len(session.places)) as watcher:
             return runs, launch(waiting, session.settings, session.places, watcher)
+
+
+def _refuse_a_folder_that_is_gone() -> None:
+    try:
+        os.getcwd()
+    except OSError:  # libraries that torch loads end the process then
+        raise BadInputError("the current folder is gone: change to one that exists.") from None
 
 
 def unfinished(runs: Sequence[PlannedRun]) -> list[PlannedRun]:

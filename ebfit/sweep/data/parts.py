@@ -15,6 +15,7 @@ READ_WHOLE_BYTES = 2**30
 _SAMPLED_BLOCKS = 1024  # over all parts, when they are too many bytes to read
 _MIN_BLOCKS_PER_PART = 4
 _BLOCK_BYTES = 2**16
+_LARGEST_VOCABULARY = 2**31 - 2**10  # tokens are 32-bit integers; some room is left for padding
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def survey(parts: Sequence[Part]) -> Survey:
     Raises
     ------
     BadInputError
-        If a token is negative, or a file cannot be read.
+        If a token is negative or too large to be one, or a file cannot be read.
     """
     whole = sum(part.length * part.dtype.itemsize for part in parts) <= READ_WHOLE_BYTES
     blocks_per_part = max(_MIN_BLOCKS_PER_PART, _SAMPLED_BLOCKS // len(parts))
@@ -94,6 +95,7 @@ def survey(parts: Sequence[Part]) -> Survey:
         for block in _blocks(tokens, None if whole else blocks_per_part):
             check_not_negative(part, block)
             top = max(top, int(block.max()))
+            check_small(part, top)
             checksum.update(block.astype(part.dtype.newbyteorder("<"), copy=False).data)
         largest.append(top)
     return Survey(checksum.hexdigest(), tuple(largest), whole)
@@ -109,6 +111,18 @@ def check_not_negative(part: Part, tokens: NDArray[Any]) -> None:
     """
     if part.dtype.kind == "i" and (lowest := int(tokens.min())) < 0:
         raise BadInputError(f"{part.name}: holds token {lowest}; tokens are 0 or above.")
+
+
+def check_small(part: Part, largest: int) -> None:
+    """Refuse a number that cannot be a token.
+
+    Raises
+    ------
+    BadInputError
+        Naming it.
+    """
+    if largest >= _LARGEST_VOCABULARY:
+        raise BadInputError(f"{part.name}: holds {largest}, which is no token: no vocabulary is that large.")
 
 
 def check_below(part: Part, largest: int, vocab_size: int) -> None:
