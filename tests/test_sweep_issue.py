@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from fake_training import steady_preset, write_run_json  # noqa: F401 - the fixture is for every test here
 
+from ebfit.cli.main import main
 from ebfit.errors import BadInputError
 from ebfit.sweep.architecture import Architecture
 from ebfit.sweep.data import open_data
@@ -72,6 +73,14 @@ def test_the_steps_that_a_refusal_asks_for_are_enough_and_one_less_is_not():
 def test_a_count_beyond_what_indices_hold_is_refused_and_does_not_fail_in_training(changes):
     (name,) = changes
     assert _refusal(**changes).startswith(f"--{name.replace('_', '-')} ")
+
+
+@pytest.mark.parametrize("option", ["--jobs", "--micro-batch"])
+def test_more_at_once_than_integers_hold_is_refused_and_does_not_fail_in_training(capsys, option):
+    with pytest.raises(SystemExit) as ended:
+        main(["sweep", "--data", "synthetic", option, str(10**30)])
+    assert ended.value.code == 2
+    assert f"{option} {10**30}: must be above 0, and at most 10^9." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("size", ["d_ff", "vocab_size", "n_layer"])

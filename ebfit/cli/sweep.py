@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ebfit.sweep.session import Session
 
 _MODEL, _DATA, _TRAINING, _GRID, _MACHINE = "Model", "Data", "Training", "Grid", "Machine"
+_MOST_AT_ONCE = 10**9
 _RANGE = re.compile(r"(?P<first>.+?)\.\.(?P<last>[^:]+)(?::(?P<count>\d{1,6}))?")
 
 
@@ -267,8 +268,8 @@ def sweep(
     if tokens_per_second is not None and not dry_run:
         raise BadInputError("--tokens-per-second only plans: give --dry-run too.")
     for name, value in (("--jobs", jobs), ("--micro-batch", micro_batch)):
-        if value is not None and value < 1:
-            raise BadInputError(f"{name} {value}: must be above 0.")
+        if value is not None and not 0 < value <= _MOST_AT_ONCE:
+            raise BadInputError(f"{name} {value}: must be above 0, and at most 10^9.")
     if not 0 <= checkpoint_seconds < float("inf"):
         raise BadInputError(f"--checkpoint-seconds {checkpoint_seconds}: must be 0 or above.")
     grid = GridOptions(
