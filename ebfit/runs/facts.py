@@ -117,6 +117,19 @@ def facts_beside(log: Path) -> Facts | None:
     return facts_from(document, str(path), strict=True)
 
 
+def how_far(log: Path) -> str | None:
+    """Tell why a run of `ebfit sweep` is not finished: ``running``, ``failed`` or ``interrupted``; None if it may be.
+
+    Such a run may have next to nothing in its log, and that is no fault of the log.
+    """
+    try:
+        document = json.loads((log.parent / RUN_JSON).read_bytes())
+        status = document["outcome"]["status"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return status if status in {"running", "failed", "interrupted"} else None
+
+
 def _number(value: Any, *, whole: bool, zero: bool) -> int | float | None:
     """Return a number that is finite and positive (or zero, if that may be), or None."""
     if isinstance(value, str):

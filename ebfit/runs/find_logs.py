@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ebfit.errors import BadInputError
-from ebfit.runs.facts import RUN_JSON
+from ebfit.runs.facts import RUN_JSON, how_far
 from ebfit.runs.formats import format_named, sniff
 from ebfit.runs.formats.bytes_of import read_head
 from ebfit.runs.names import stem
@@ -95,6 +95,8 @@ def find_logs(paths: Sequence[Path], format_name: str | None = None, but_not: Se
             continue
         if log_format is not None:
             found.logs.append(LogFile(path, log_format, named))
+        elif not named and not head.strip() and how_far(path) is not None:
+            found.others.append(path)
         elif named or _meant_to_be_a_log(path):
             found.problems.append(_unrecognised(path))
         else:

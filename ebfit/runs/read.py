@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ebfit.errors import BadInputError
 from ebfit.runs.build import build_run
+from ebfit.runs.facts import how_far
 from ebfit.runs.find_logs import LogFile, find_logs
 from ebfit.runs.manifest import Manifest, read_manifest
 from ebfit.runs.names import unique_names
@@ -48,7 +49,8 @@ def read_runs(paths: str | Path | Sequence[str | Path], options: ReadOptions | N
     Raises
     ------
     BadInputError
-        If any log cannot be used; nothing is left out silently.
+        If any log cannot be used; nothing is left out silently. Runs of a sweep that are not finished, found in a
+        folder, are left out with a warning where there is too little of them.
     """
     reading = read_logs(paths, options)
     if len(reading.problems) > 1:
@@ -86,22 +88,34 @@ def read_logs(paths: str | Path | Sequence[str | Path], options: ReadOptions | N
     runs: list[Run] = []
     problems = list(found.problems)
     others = list(found.others)
+    too_short: list[str] = []
     for log in found.logs:
+        unfinished = None if log.named else how_far(log.path)
         try:
-            runs += _read_log(log, manifest, options)
+            read = _read_log(log, manifest, options)
+            if unfinished is not None and any(run.problems for run in read):
+                too_short.append(f"{log.path.parent.name} ({unfinished})")
+            else:
+                runs += read
         except NotALogError as error:
             if log.named:
                 problems.append(str(error))
             else:
                 others.append(log.path)
         except BadInputError as error:
-            problems.append(_with_way_out(str(error), log))
+            if unfinished is None:
+                problems.append(_with_way_out(str(error), log))
+            else:
+                too_short.append(f"{log.path.parent.name} ({unfinished})")
     problems += [problem for run in runs for problem in run.problems]
     if not runs and not problems:
-        raise BadInputError(f"{paths[0]}: no logs found there.{_skipped_sentence(others)}")
+        nothing_yet = f" {_too_short_sentence(too_short)}" if too_short else ""
+        raise BadInputError(f"{paths[0]}: no logs found there.{nothing_yet}{_skipped_sentence(others)}")
     common = manifest.unused_warnings() if manifest else []
     if others:
         common.append(_skipped_sentence(others).strip())
+    if too_short:
+        common.append(_too_short_sentence(too_short))
     named = unique_names([run.name for run in runs], [run.path for run in runs])
     runs = [
         replace(run, name=name, warnings=run.warnings + common) for run, name in zip(runs, named, strict=True)
@@ -136,6 +150,13 @@ def _with_way_out(problem: str, log: LogFile) -> str:
     if log.named:
         return problem
     return f"{problem} (Found in a folder: name the logs to use, or move this one away.)"
+
+
+def _too_short_sentence(runs: Sequence[str]) -> str:
+    """Say which runs of a sweep that is not over, or whose runs failed, are left out."""
+    shown = ", ".join(runs[:4]) + (f" and {len(runs) - 4} more" if len(runs) > 4 else "")
+    are = "is left out, its log does" if len(runs) == 1 else "are left out, their logs do"
+    return f"{shown} {are} not hold enough of a stable phase yet."
 
 
 def _skipped_sentence(others: Sequence[Path]) -> str:
