@@ -28,6 +28,7 @@ DOCUMENTS = sorted(
 
 # Commands that are shown but not run here: they need the network, change the environment of the tests, or take
 # minutes. Each is listed in full, so that adding one is a decision. CI runs the make targets themselves.
+SWEPT = "--until-loss 2.0 --max-steps 15000 --log-every 1000 --evaluations-per-doubling 24"  # for minutes
 NOT_RUN = {
     "make demo",
     "make test",
@@ -39,6 +40,8 @@ NOT_RUN = {
     "pip install '.[sweep]'",
     "pip install dist/*.whl",
     "ebfit sweep",
+    f"ebfit sweep -o sample_runs {SWEPT}",
+    f"ebfit sweep -o sample_runs/with_decay --batch-sizes 1536 --seeds 1 --decay-fraction 0.2 {SWEPT}",
     "ebfit fit runs",
 }
 
@@ -135,12 +138,13 @@ def python_blocks(document: Path) -> list[Code]:
 
 
 def make_workspace(folder: Path) -> None:
-    """Fill a folder with what documents use: sample_runs, docs, and my_runs, the same runs as a user may have them."""
+    """Fill a folder with what documents use: sample_runs, docs, and my_runs, one seed of them as a user may have it."""
     for name in ("sample_runs", "docs"):
         shutil.copytree(REPOSITORY / name, folder / name)
     (folder / "my_runs").mkdir()
-    for log in sorted((REPOSITORY / "sample_runs").glob("*/metrics.jsonl")):
-        rows = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    for log in sorted((REPOSITORY / "sample_runs").glob("*-s0-*/metrics.jsonl")):
+        records = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+        rows = [record for record in records if "val_loss" in record]
         sequences = rows[0]["batch_tokens"] // json.loads((log.parent / "run.json").read_text())["seq_len"]
         with (folder / "my_runs" / f"bs{sequences}.csv").open("w", newline="") as file:
             table = csv.writer(file)

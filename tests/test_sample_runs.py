@@ -9,9 +9,9 @@ import expected
 import pytest
 
 import ebfit
-from ebfit.files import Inspection, to_json
+from ebfit.files import Inspection, RunDocument, to_json
 
-RUN_FOLDERS = sorted(path.parent for path in expected.SAMPLE_RUNS.glob("*/run.json"))
+RUN_FOLDERS = sorted(path.parent for path in expected.SAMPLE_RUNS.rglob("run.json"))
 
 
 def test_fit_gives_the_reviewed_numbers():
@@ -66,30 +66,50 @@ def _a_target():
     }
 
 
-def test_there_are_ten_batch_sizes():
-    sizes = {_settings(folder)["batch_tokens"] for folder in RUN_FOLDERS}
-    assert sizes == {64 * 2**i for i in range(10)}
+def test_there_are_enough_batch_sizes_and_seeds():
+    settings = [RunDocument.load(folder / "run.json") for folder in RUN_FOLDERS]
+    seeds: dict[int, set[int]] = {}
+    for run in settings:
+        seeds.setdefault(run.batch_tokens, set()).add(run.seed)
+    assert len([size for size, found in seeds.items() if found == {0, 1}]) >= 10
+    assert any(run.decay_start_step is not None for run in settings)
+
+
+def test_some_runs_never_reach_the_lower_targets_and_some_do():
+    lowest = [min(r["val_loss"] for r in _records(folder) if "val_loss" in r) for folder in RUN_FOLDERS]
+    targets = [float(text) for text in expected.TARGETS.split(",")]
+    assert max(lowest) > max(targets[1:])
+    assert sum(loss < min(targets) for loss in lowest) >= 7
+
+
+def test_they_are_small():
+    assert sum(path.stat().st_size for path in expected.SAMPLE_RUNS.rglob("*")) < 3e6
 
 
 @pytest.mark.parametrize("folder", RUN_FOLDERS, ids=lambda folder: folder.name)
 def test_a_log_agrees_with_the_settings_beside_it(folder: Path):
-    settings = _settings(folder)
-    records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    run = RunDocument.load(folder / "run.json")
+    records = _records(folder)
     steps = [record["step"] for record in records]
 
-    assert settings["name"] == folder.name == f"b{settings['batch_tokens']}"
-    assert settings["batch_tokens"] % settings["seq_len"] == 0
+    assert run.name == folder.name
+    assert run.outcome.status == "finished"
+    assert run.batch_tokens == run.batch_sequences * run.seq_len
     assert steps == sorted(set(steps))
     assert steps[0] == 1
+    assert steps[-1] == run.outcome.step
     for record in records:
-        assert record["batch_tokens"] == settings["batch_tokens"]
-        assert record["tokens"] == record["step"] * settings["batch_tokens"]
-        warmup = min(1, record["step"] / settings["warmup_steps"])
-        assert record["lr"] == pytest.approx(settings["lr"] * warmup)
+        assert record["batch_tokens"] == run.batch_tokens
+        assert record["tokens"] == record["step"] * run.batch_tokens
+        warmup = min(1, record["step"] / run.warmup_steps)
+        if run.decay_start_step is None or record["step"] <= run.decay_start_step:
+            assert record["lr"] == pytest.approx(run.lr * warmup)
+        else:
+            assert 0 < record["lr"] < run.lr
 
 
-def _settings(folder: Path):
-    return json.loads((folder / "run.json").read_text())
+def _records(folder: Path):
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
 def test_results_that_lie_beside_the_logs_are_no_reason_for_a_warning(tmp_path: Path):
@@ -98,7 +118,7 @@ def test_results_that_lie_beside_the_logs_are_no_reason_for_a_warning(tmp_path: 
     inspection = Inspection(ebfit_version="0.1.0", inputs=[], runs=[])
     (folder / "fit.json").write_text(to_json(inspection))
     runs = ebfit.read_runs([folder])
-    assert len(runs) == 10
+    assert len(runs) == len(RUN_FOLDERS)
     assert [warning for run in runs for warning in run.warnings] == []
     # Named by the user, such a file is an error all the same.
     with pytest.raises(ebfit.BadInputError, match=r"fit\.json"):

@@ -48,7 +48,7 @@ def _over_all_runs(fit: TargetFit, data: Observations, t: int, apart: float) -> 
     """Return the fit with its RMS over every run that reached the target, since it saw only the means of seeds.
 
     A law that is far off the means as well is no description, and the worst point is named; nor are runs seeds of each
-    other if their log steps lie ``apart`` by more than seeds do.
+    other if their log steps lie ``apart`` by more than seeds mostly do.
     """
     reached = data.reached[:, t]
     residual = LAWS[fit.law].log_steps(fit.free, data.log_batch[reached]) - data.log_steps[reached, t]
@@ -64,8 +64,8 @@ def _over_all_runs(fit: TargetFit, data: Observations, t: int, apart: float) -> 
     rms = float(np.sqrt(np.mean(residual**2)))
     if apart > _POOR:
         warnings.append(
-            f"runs of one batch size differ by a factor of {np.exp(2.0 * apart):.2g} in steps: more than seeds do. Fit "
-            "sweeps of different models, data or learning rates each by itself."
+            f"runs of one batch size differ by a factor of {np.exp(2.0 * apart):.2g} in steps, more than seeds mostly "
+            "do. If they differ in model, data or learning rate, fit each such sweep by itself."
         )
     return replace(fit, rms_log_residual=rms, warnings=warnings + fit.warnings)
 
