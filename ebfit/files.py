@@ -232,8 +232,8 @@ class RunOutcome(_Model):
 
     status: Literal["running", "finished", "interrupted", "failed"] = "running"
     reason: Text = ""
-    step: int = 0
-    tokens: int = 0
+    step: int = Field(default=0, ge=0)
+    tokens: int = Field(default=0, ge=0)
     val_loss: float | None = None
     seconds: float = 0.0
     tokens_per_second: float | None = None

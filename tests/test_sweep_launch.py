@@ -22,8 +22,9 @@ from ebfit.sweep.folders import look_into
 from ebfit.sweep.grid import GridOptions, plan_runs
 from ebfit.sweep.launch import Place, launch
 from ebfit.sweep.progress import Bars, Lines, _bars
+from ebfit.sweep.run_files import ERROR_FILE
 from ebfit.sweep.session import Session, carry_out
-from ebfit.sweep.worker import ERROR_FILE, WorkerSettings
+from ebfit.sweep.worker import WorkerSettings
 
 ONE, TWO = [Place("cpu", 1)], [Place("cpu", 1)] * 2
 DATA = __file__  # every worker opens it, which takes longer for data that are made

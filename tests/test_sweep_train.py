@@ -12,11 +12,12 @@ import torch
 import ebfit
 from ebfit.files import RunDocument, RunOutcome
 from ebfit.sweep.architecture import Architecture
-from ebfit.sweep.checkpoint import FILE_NAME, Checkpoint
+from ebfit.sweep.checkpoint import Checkpoint
 from ebfit.sweep.compilation import loss_function
 from ebfit.sweep.execution import Execution
 from ebfit.sweep.model import Model
 from ebfit.sweep.recipe import Recipe
+from ebfit.sweep.run_files import CHECKPOINT
 from ebfit.sweep.train import train
 
 SEQ_LEN = 8
@@ -66,7 +67,7 @@ RECIPE = Recipe(
 
 def _train(recipe: Recipe, folder: Path, stop_after: int | None = None, **execution):
     """Train; with ``stop_after``, ask the run to stop once so many steps are done."""
-    saved = Checkpoint.load(folder / FILE_NAME, recipe.key)
+    saved = Checkpoint.load(folder / CHECKPOINT, recipe.key)
     steps_done = itertools.count(saved.step if saved else 0)
     return train(
         recipe,
@@ -157,7 +158,7 @@ def test_a_run_that_was_interrupted_is_the_run_that_was_not(tmp_path: Path, stop
         assert RunDocument.load(tmp_path / "parts" / "run.json").outcome.status == "interrupted"
     assert _train(recipe, tmp_path / "parts").status == "finished"
     assert _records(tmp_path / "parts") == _records(tmp_path / "whole")
-    assert not (tmp_path / "parts" / FILE_NAME).exists()
+    assert not (tmp_path / "parts" / CHECKPOINT).exists()
 
 
 def test_a_run_that_was_killed_goes_on_from_its_last_checkpoint(tmp_path: Path):
@@ -190,15 +191,15 @@ def test_what_cannot_be_continued_starts_again(tmp_path: Path, damage: str):
     elif damage == "log too short":
         (folder / "metrics.jsonl").write_text("\n".join(_lines(folder)[:15]) + "\n")
     elif damage == "damaged checkpoint":
-        (folder / FILE_NAME).write_bytes((folder / FILE_NAME).read_bytes()[:1000])
+        (folder / CHECKPOINT).write_bytes((folder / CHECKPOINT).read_bytes()[:1000])
     elif damage == "other names of weights":
-        saved = Checkpoint.load(folder / FILE_NAME, RECIPE.key)
+        saved = Checkpoint.load(folder / CHECKPOINT, RECIPE.key)
         assert saved is not None
         saved.model = {f"old.{name}": weight for name, weight in saved.model.items()}
-        saved.save(folder / FILE_NAME)
+        saved.save(folder / CHECKPOINT)
     else:
         _train(replace(RECIPE, lr=2e-2), tmp_path / "other", stop_after=20)
-        (tmp_path / "other" / FILE_NAME).rename(folder / FILE_NAME)
+        (tmp_path / "other" / CHECKPOINT).rename(folder / CHECKPOINT)
     _train(RECIPE, folder)
     assert _records(folder) == _records(tmp_path / "whole")
 
@@ -215,7 +216,7 @@ def test_a_run_that_crashed_goes_on_from_a_checkpoint_made_along_the_way(tmp_pat
     at_once = Execution(checkpoint_seconds=0.0)
     with pytest.raises(KeyboardInterrupt):
         train(RECIPE, DATA, tmp_path / "crashed", at_once, lambda progress: None, crash_at_step_40)
-    saved = Checkpoint.load(tmp_path / "crashed" / FILE_NAME, RECIPE.key)
+    saved = Checkpoint.load(tmp_path / "crashed" / CHECKPOINT, RECIPE.key)
     assert saved is not None
     assert 30 <= saved.step <= 40
     _train(RECIPE, tmp_path / "crashed")
@@ -255,7 +256,7 @@ def test_run_json_says_what_a_killed_run_goes_on_from(tmp_path: Path):
         train(
             RECIPE, DATA, tmp_path, Execution(checkpoint_seconds=0.0), lambda progress: None, crash_at_step_40
         )
-    saved = Checkpoint.load(tmp_path / FILE_NAME, RECIPE.key)
+    saved = Checkpoint.load(tmp_path / CHECKPOINT, RECIPE.key)
     outcome = RunDocument.load(tmp_path / "run.json").outcome
     assert saved is not None
     assert (outcome.status, outcome.step, outcome.tokens) == ("running", saved.step, 32 * saved.step)
@@ -383,7 +384,8 @@ def test_memory_that_does_not_suffice_ends_the_run_with_a_reason(
     monkeypatch.setattr("ebfit.sweep.model.Model.loss", exhausted)
     outcome = _train(RECIPE, tmp_path)
     assert outcome.status == "failed"
-    assert "--micro-batch" in outcome.reason
+    for way_out in ("--micro-batch", "--jobs", "--val-tokens", "smaller model"):
+        assert way_out in outcome.reason
 
 
 def test_a_full_disk_is_an_error_and_leaves_the_log_readable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -397,7 +399,7 @@ def test_a_full_disk_is_an_error_and_leaves_the_log_readable(tmp_path: Path, mon
     with pytest.raises(ebfit.BadInputError, match="No space left"):
         _train(RECIPE, tmp_path)
     assert _records(tmp_path) == before
-    assert (tmp_path / FILE_NAME).exists()
+    assert (tmp_path / CHECKPOINT).exists()
 
 
 def test_bfloat16_stays_near_float32(tmp_path: Path):

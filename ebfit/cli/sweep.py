@@ -293,7 +293,7 @@ def sweep(
         decay_fraction=decay_fraction,
         decay_shape=decay_shape,
         optimizer=Optimizer(beta1=beta1, beta2=beta2, weight_decay=weight_decay, clip_norm=clip_norm),
-        precision="float32" if precision == "auto" else precision,
+        precision=None if precision == "auto" else precision,
         log_every=log_every,
         evaluations_per_doubling=evaluations_per_doubling,
     )
@@ -301,24 +301,22 @@ def sweep(
         _plan_for_another_machine(grid, tokens_per_second, jobs)
         return
 
-    from ebfit.report.lines import print_lines, working
+    from ebfit.report.lines import working
+    from ebfit.sweep.screen import output_for_show
     from ebfit.sweep.session import prepare
-    from ebfit.sweep.tables import print_model
 
     with working("planning"):
         session = prepare(
             grid,
             output,
             Execution(device, micro_batch, compile_model, checkpoint_seconds),
-            precision=None if precision == "auto" else precision,
             jobs=jobs,
         )
-    print_lines("warning", session.warnings)
-    print_model(session.runs, session.source, session.places)
     if dry_run:
         _show_plan(session)
     else:
-        _carry_out(session)
+        with output_for_show():
+            _carry_out(session)
 
 
 def _batch_sizes(text: str | None) -> "tuple[int | BatchRange, ...]":
@@ -361,11 +359,20 @@ def _plan_for_another_machine(grid: "GridOptions", tokens_per_second: int, jobs:
     print_grid(runs, Speed(0.0, 1 / tokens_per_second, source), jobs or 1)
 
 
+def _introduce(session: "Session") -> None:
+    from ebfit.report.lines import print_lines
+    from ebfit.sweep.tables import print_model
+
+    print_lines("warning", session.warnings)
+    print_model(session.runs, session.source, session.places)
+
+
 def _show_plan(session: "Session") -> None:
     from ebfit.report.lines import working
     from ebfit.sweep.estimate import measured_speed
     from ebfit.sweep.tables import print_grid
 
+    _introduce(session)
     place = session.places[0]
     with working("timing a few steps"):
         speed = measured_speed(session.runs[0].recipe, place.device, place.threads)
@@ -378,6 +385,7 @@ def _carry_out(session: "Session") -> None:
     from ebfit.sweep.session import carry_out
     from ebfit.sweep.tables import print_summary
 
+    _introduce(session)
     runs, ended = carry_out(session, watching)
     print_summary(runs, ended.outcomes)
     if ended.signal is not None:
@@ -385,6 +393,6 @@ def _carry_out(session: "Session") -> None:
         raise typer.Exit(128 + ended.signal)
     failed = {name: outcome for name, outcome in ended.outcomes.items() if outcome.status == "failed"}
     print_lines("failed", [f"{session.output / name}: {outcome.reason}" for name, outcome in failed.items()])
-    typer.echo(f"next: ebfit fit {shlex.quote(str(session.output))}")
+    print(f"next: ebfit fit {shlex.quote(str(session.output))}", flush=True)
     if failed:
         raise typer.Exit(1)

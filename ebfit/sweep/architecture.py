@@ -6,7 +6,8 @@ from math import inf
 
 from ebfit.errors import BadInputError
 
-_LIMIT = 2**31  # token ids are 32-bit integers, and no size of a model is near that
+_SIZE_LIMIT = 2**31  # token ids are 32-bit integers, and no size of a model is near that
+_MOST_PARAMETERS = 10**13
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Architecture:
     Raises
     ------
     BadInputError
-        If the sizes do not fit together.
+        If the sizes do not fit together, or no machine could hold the model.
     """
 
     n_layer: int
@@ -50,7 +51,7 @@ class Architecture:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, int) and not isinstance(value, bool) and not 0 < value < _LIMIT:
+            if isinstance(value, int) and not isinstance(value, bool) and not 0 < value < _SIZE_LIMIT:
                 raise BadInputError(f"{field.name}={value}: must be above 0, and below 2^31.")
             if isinstance(value, float) and not 0 < value < inf:
                 raise BadInputError(f"{field.name}={value}: must be above 0, and finite.")
@@ -62,6 +63,11 @@ class Architecture:
         if self.n_head % self.n_kv_head:
             raise BadInputError(
                 f"n_head={self.n_head} must be a multiple of n_kv_head={self.n_kv_head}. Change one of them."
+            )
+        if self.parameters > _MOST_PARAMETERS:
+            raise BadInputError(
+                f"a model of these sizes has {self.parameters:.1e} parameters, and at most 10^13 are taken. "
+                "Lower n_layer, d_model, d_ff or vocab_size."
             )
 
     @property

@@ -10,9 +10,6 @@ import torch
 from ebfit.errors import BadInputError
 from ebfit.writing import whole_file
 
-# Hidden, so that a search for logs passes it over.
-FILE_NAME = ".checkpoint.pt"
-
 
 @dataclass
 class Checkpoint:

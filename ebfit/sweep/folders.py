@@ -3,20 +3,20 @@
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from ebfit.errors import BadInputError
-from ebfit.files import RunDocument, RunOutcome
+from ebfit.files import RunDocument, RunOutcome, to_json
+from ebfit.sweep.execution import Outcome
 from ebfit.sweep.recipe import Recipe
-from ebfit.writing import check_folder, make_folder
+from ebfit.sweep.run_files import CHECKPOINT, ERROR_FILE, METRICS, RUN_JSON
+from ebfit.writing import check_folder, make_folder, write_text
 
 State = Literal["new", "interrupted", "finished", "failed"]
 
-_RUN_JSON = "run.json"
-_METRICS = "metrics.jsonl"
 _TAIL_BYTES = 4096  # more than a record has
 _SCHEMA = "ebfit.run/"
 _LOCK = ".sweep.lock"  # hidden, so that a search for logs passes it over
@@ -72,7 +72,7 @@ def look_into(output: Path, recipes: Sequence[Recipe]) -> list[PlannedRun]:
         If the folder cannot be used, or holds runs that were made with other settings.
     """
     check_folder(output)
-    if (output / _RUN_JSON).exists():
+    if (output / RUN_JSON).exists():
         raise BadInputError(
             f"{output}: is the folder of a single run. Name the folder above it, or choose another with -o."
         )
@@ -123,6 +123,24 @@ def locked(output: Path) -> Iterator[None]:
         lock.release()
 
 
+def write_down_end(run: PlannedRun, outcome: Outcome) -> None:
+    """Write into run.json how a run ended that could not do so itself.
+
+    Nothing is raised where that is not possible either: run.json then still has the run as ``running``.
+    """
+    with suppress(BadInputError, OSError):
+        path = run.folder / RUN_JSON
+        document = RunDocument.load(path)
+        if document.outcome.status == "finished":  # and what came after that is no loss
+            return
+        known: dict[str, Any] = {"status": outcome.status, "reason": outcome.reason}
+        # An interrupted run goes on from its checkpoint, which the numbers that are there belong to.
+        if outcome.status == "failed" and outcome.step > document.outcome.step:
+            known |= {"step": outcome.step, "tokens": outcome.tokens, "val_loss": outcome.val_loss}
+        document.outcome = document.outcome.model_copy(update=known)
+        write_text(path, to_json(document))
+
+
 def _documents(output: Path) -> dict[Path, RunDocument]:
     """Read the run.json of every run that a sweep made."""
     if not output.is_dir():
@@ -131,9 +149,7 @@ def _documents(output: Path) -> dict[Path, RunDocument]:
         folders = sorted(Path(entry) for entry in os.scandir(output) if entry.is_dir())
     except OSError as error:
         raise BadInputError(f"{output}: the folder cannot be listed ({error.strerror}).") from None
-    return {
-        folder: RunDocument.load(folder / _RUN_JSON) for folder in folders if _is_ours(folder / _RUN_JSON)
-    }
+    return {folder: RunDocument.load(folder / RUN_JSON) for folder in folders if _is_ours(folder / RUN_JSON)}
 
 
 def _refuse_twins(recipes: Sequence[Recipe], found: Mapping[Path, RunDocument]) -> None:
@@ -162,11 +178,12 @@ def _is_ours(path: Path) -> bool:
 
 
 def _planned(recipe: Recipe, folder: Path, found: Mapping[Path, RunDocument]) -> PlannedRun:
+    _refuse_what_is_no_file(folder)
     document = found.get(folder)
     if document is None:
         if os.path.lexists(folder) and (not folder.is_dir() or _holds_something(folder)):
             raise BadInputError(
-                f"{folder}: is in the way of the run of this name, and holds no {_RUN_JSON} of it. "
+                f"{folder}: is in the way of the run of this name, and holds no {RUN_JSON} of it. "
                 "Move it away, or choose another folder with -o."
             )
         return PlannedRun(recipe, folder, "new", RunOutcome())
@@ -177,10 +194,17 @@ def _planned(recipe: Recipe, folder: Path, found: Mapping[Path, RunDocument]) ->
     return PlannedRun(recipe, folder, "interrupted" if status == "running" else status, document.outcome)
 
 
+def _refuse_what_is_no_file(folder: Path) -> None:
+    """Refuse a folder, a pipe or the like in the place of a file that the run would write."""
+    for path in (folder / name for name in (METRICS, CHECKPOINT, ERROR_FILE)):
+        if path.exists() and not path.is_file():
+            raise BadInputError(f"{path}: is in the way of the file of this name. Move it away.")
+
+
 def _log_reaches(folder: Path, step: int) -> bool:
     """Whether the log ends where the run did: it may have been deleted since, or not have been copied whole."""
     try:
-        with (folder / _METRICS).open("rb") as file:
+        with (folder / METRICS).open("rb") as file:
             file.seek(-min(_TAIL_BYTES, os.fstat(file.fileno()).st_size), os.SEEK_END)
             last = json.loads(file.read().splitlines()[-1])
     except (OSError, ValueError, IndexError, RecursionError):

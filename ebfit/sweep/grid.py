@@ -15,6 +15,7 @@ from ebfit.sweep.recipe import DecayShape, Optimizer, Precision, Recipe
 LrRule = Literal["none", "sqrt", "linear"]
 _LR_DIGITS = 4  # of a learning rate that a rule computes: enough, and names of runs stay short
 _MOST_RUNS = 10_000
+_LARGEST_LR = 1000.0  # so that a log is read as it was written: no trainer has such a learning rate
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,8 @@ class GridOptions:
     decay_fraction : float
     decay_shape : {"linear", "1-sqrt"}
     optimizer : Optimizer
-    precision : {"float32", "bfloat16"}
+    precision : {"float32", "bfloat16"} or None
+        None: as it suits the device; where none is known yet, float32.
     log_every, evaluations_per_doubling : int
         These as `Recipe` has them.
     """
@@ -111,7 +113,7 @@ class GridOptions:
     decay_fraction: float = 0.0
     decay_shape: DecayShape = "linear"
     optimizer: Optimizer = field(default_factory=Optimizer)
-    precision: Precision = "float32"
+    precision: Precision | None = None
     log_every: int = 1
     evaluations_per_doubling: int | None = None
 
@@ -168,7 +170,7 @@ def plan_runs(options: GridOptions) -> Plan:
             until_loss=options.until_loss,
             stop_when_level=options.stop_when_level,
             optimizer=options.optimizer,
-            precision=options.precision,
+            precision=options.precision or "float32",
             log_every=options.log_every,
             evaluations_per_doubling=_known(options.evaluations_per_doubling),
         )
@@ -203,6 +205,7 @@ def _known(value: int | None) -> int:
 # What an option must be, in words and as a test; NaN passes none of these.
 _Range = tuple[str, Callable[[float], bool]]
 _ABOVE_ZERO: _Range = "above 0", lambda value: 0 < value < math.inf
+_LR: _Range = "above 0, and at most 1,000", lambda value: 0 < value <= _LARGEST_LR
 _COUNT: _Range = "above 0, and at most 10^15", lambda value: 0 < value <= 10**15  # beyond, indices overflow
 _COUNT_OR_NONE: _Range = "from 0 to 10^15", lambda value: 0 <= value <= 10**15
 _FEW: _Range = "from 1 to 1,000", lambda value: 1 <= value <= 1000
@@ -212,7 +215,7 @@ _RANGES = {
     "seq_len": _COUNT,
     "val_tokens": _COUNT,
     "seeds": _ABOVE_ZERO,
-    "lr": _ABOVE_ZERO,
+    "lr": _LR,
     "lr_batch_tokens": _COUNT,
     "warmup_steps": _COUNT_OR_NONE,
     "max_tokens": _COUNT,
@@ -238,8 +241,9 @@ def _check(options: GridOptions) -> None:
             if value is not None and not holds(value):
                 option = _OPTION_NAMES.get(name, name).replace("_", "-")
                 raise BadInputError(f"--{option} {value}: must be {words}.")
-    if not all(0 < lr < math.inf for lr in options.lrs):
-        raise BadInputError(f"--lrs {', '.join(map(str, options.lrs))}: must be above 0.")
+    words, holds = _LR
+    if not all(map(holds, options.lrs)):
+        raise BadInputError(f"--lrs {', '.join(map(str, options.lrs))}: must be {words}.")
     if options.lrs and (options.lr is not None or options.lr_rule != "none"):
         other = "--lr" if options.lr is not None else "--lr-rule"
         raise BadInputError(f"--lrs and {other} do not go together: give the learning rates one way.")
@@ -279,7 +283,7 @@ def _learning_rates(options: GridOptions, preset: Preset, batch_tokens: int) -> 
     ratio = batch_tokens / (middle if options.lr_batch_tokens is None else options.lr_batch_tokens)
     lr *= math.sqrt(ratio) if options.lr_rule == "sqrt" else ratio
     lr = float(f"{lr:.{_LR_DIGITS}g}")
-    if not 0 < lr < math.inf:
+    if not 0 < lr <= _LARGEST_LR:
         raise BadInputError(
             f"--lr-rule {options.lr_rule}: a batch of {batch_tokens:,} tokens would have the learning rate {lr:g}. "
             "Choose another --lr or --lr-batch."

@@ -19,7 +19,7 @@ from typing import Any, Literal, Protocol
 from ebfit.errors import BadInputError
 from ebfit.sweep.estimate import ROUGH
 from ebfit.sweep.execution import Outcome, Progress
-from ebfit.sweep.folders import PlannedRun
+from ebfit.sweep.folders import PlannedRun, write_down_end
 from ebfit.sweep.worker import Assignment, Crashed, Fatal, Stop, WorkerSettings
 
 _SMALL_MODEL = 1_000_000  # parameters; a smaller model keeps no more than one core busy
@@ -294,7 +294,9 @@ class _Sweep:
             status, reason = "failed", message.reason if message is not None else worker.why_it_died()
         step, tokens = (worker.latest.step, worker.latest.tokens) if worker.latest else (0, 0)
         val_loss = worker.latest.val_loss if worker.latest else None
-        self._on_end(worker, run, Outcome(status, reason, step, tokens, val_loss, 0.0, None, None))
+        outcome = Outcome(status, reason, step, tokens, val_loss, 0.0, None, None)
+        write_down_end(run, outcome)
+        self._on_end(worker, run, outcome)
 
     def _on_end(self, worker: _Worker, run: PlannedRun, outcome: Outcome) -> None:
         worker.run = None

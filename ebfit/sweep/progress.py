@@ -1,11 +1,9 @@
 """What is seen of a sweep while it runs: bars on a terminal, plain lines elsewhere; both on stderr."""
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import IO, Any, TextIO, cast
+from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
@@ -16,6 +14,7 @@ from ebfit.sweep.estimate import TimeLeft, duration
 from ebfit.sweep.execution import Outcome
 from ebfit.sweep.folders import PlannedRun
 from ebfit.sweep.launch import Watcher
+from ebfit.sweep.screen import for_show
 from ebfit.text import printable, short
 
 _STOPPING = "stopping: every run makes a checkpoint first; another Ctrl-C does not wait for them"
@@ -35,39 +34,12 @@ def watching(runs: Sequence[PlannedRun], jobs: int) -> Iterator[Watcher]:
     jobs : int
         How many run side by side.
     """
-    console = Console(file=cast(IO[str], _Screen(sys.stderr)), highlight=False, soft_wrap=True)
+    console = Console(file=for_show(sys.stderr), highlight=False, soft_wrap=True)
     if console.is_terminal and sys.stdout.isatty():
         with _bars(console) as bars:
             yield Bars(runs, jobs, bars)
     else:
         yield Lines(runs, jobs, console)
-
-
-class _Screen:
-    """A stream whose reader may go away, as a terminal does that is closed: that is no reason to stop training."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    def write(self, text: str) -> int:
-        try:
-            return self._stream.write(text)
-        except OSError:
-            self._give_up()
-            return len(text)
-
-    def flush(self) -> None:
-        try:
-            self._stream.flush()
-        except OSError:
-            self._give_up()
-
-    def _give_up(self) -> None:
-        with suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
 
 
 class _Epochs:

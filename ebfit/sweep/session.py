@@ -11,7 +11,6 @@ from ebfit.sweep.execution import Execution
 from ebfit.sweep.folders import PlannedRun, locked, look_into
 from ebfit.sweep.grid import GridOptions, plan_runs
 from ebfit.sweep.launch import Ended, Place, Watcher, launch, places, require_torch
-from ebfit.sweep.recipe import Precision
 from ebfit.sweep.worker import WorkerSettings
 
 TRAIN = "ebfit.sweep.train:train"
@@ -48,7 +47,6 @@ def prepare(
     output: Path,
     execution: Execution,
     *,
-    precision: Precision | None = None,
     jobs: int | None = None,
     train: str = TRAIN,
 ) -> Session:
@@ -61,8 +59,6 @@ def prepare(
         The folder that gets a folder per run.
     execution : Execution
         Its device may be a choice such as ``auto`` or ``cuda`` (all GPUs).
-    precision : {"float32", "bfloat16"} or None
-        Takes the place of that in `grid`; None: as it suits the device.
     jobs : int or None
         Runs side by side; None: as many as the machine serves well.
     train : str
@@ -81,7 +77,7 @@ def prepare(
     from ebfit.sweep.device import devices_for, precision_for
 
     devices = devices_for(execution.device)
-    plan = plan_runs(replace(grid, precision=precision_for(devices[0], precision)))
+    plan = plan_runs(replace(grid, precision=precision_for(devices[0], grid.precision)))
     runs = look_into(output, plan.recipes)
     recipe = plan.recipes[0]
     settings = WorkerSettings(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-Validation = tuple[int, float]  # step, loss in nats per token
+ValidationLoss = tuple[int, float]  # step, loss in nats per token
 
 _SMOOTHED_OVER = 4  # validations in a mean that must lie below the loss to stop at
 _LEVEL_OVER = 4.0  # a loss is level if it is so while the step number grows by this factor
@@ -14,7 +14,7 @@ _AFTER_WARMUPS = 20  # no curve is level so early; it may rest on a plateau befo
 
 
 def reason_to_stop(
-    validations: Sequence[Validation], warmup_steps: int, until_loss: float | None, stop_when_level: bool
+    validations: Sequence[ValidationLoss], warmup_steps: int, until_loss: float | None, stop_when_level: bool
 ) -> str | None:
     """Tell why the stable phase may end now, in words; None if it should go on.
 
@@ -41,7 +41,7 @@ def reason_to_stop(
     return None
 
 
-def _fall_per_doubling(stretch: Sequence[Validation]) -> tuple[float, float]:
+def _fall_per_doubling(stretch: Sequence[ValidationLoss]) -> tuple[float, float]:
     """Return how fast the loss falls per doubling of the steps, and the standard error of that."""
     doublings = np.log2([step for step, _ in stretch])
     losses = np.array([loss for _, loss in stretch])

@@ -15,7 +15,6 @@ from torch import Tensor
 
 from ebfit.errors import CannotAnswerError
 from ebfit.files import RunOutcome, to_json
-from ebfit.sweep import checkpoint
 from ebfit.sweep.batches import Batches, micro_batch_sizes
 from ebfit.sweep.checkpoint import Checkpoint
 from ebfit.sweep.clock import Clock
@@ -30,12 +29,12 @@ from ebfit.sweep.micro_batch import largest_micro_batch
 from ebfit.sweep.model import Model
 from ebfit.sweep.optimizer import make_optimizer
 from ebfit.sweep.recipe import Recipe
+from ebfit.sweep.run_files import CHECKPOINT, METRICS, RUN_JSON
 from ebfit.sweep.run_log import RunLog
 from ebfit.sweep.stopping import reason_to_stop
 from ebfit.writing import make_folder, remove_leftovers, write_text
 
-METRICS = "metrics.jsonl"
-RUN_JSON = "run.json"
+_OUT_OF_MEMORY = "out of memory: lower --micro-batch, --jobs or --val-tokens, or take a smaller model."
 # Losses stay on the device until so many steps are done, or so much time has passed, since reading one waits for it.
 _STEPS_ON_DEVICE = 512
 _SECONDS_ON_DEVICE = 1.0
@@ -80,7 +79,7 @@ def train(
         If the folder cannot be written to, as on a full disk, or the data hold a token that the model does not have.
     """
     make_folder(folder)
-    for name in (METRICS, RUN_JSON, checkpoint.FILE_NAME):
+    for name in (METRICS, RUN_JSON, CHECKPOINT):
         remove_leftovers(folder / name)
     run = _TrainingRun(recipe, data, folder, execution, report)
     try:
@@ -90,7 +89,7 @@ def train(
     except (RuntimeError, MemoryError) as error:
         if not ran_out_of_memory(error):
             raise
-        return run.end("failed", "out of memory: lower --micro-batch, or --jobs.")
+        return run.end("failed", _OUT_OF_MEMORY)
 
 
 class _TrainingRun:
@@ -351,7 +350,7 @@ class _TrainingRun:
 
     @property
     def checkpoint_path(self) -> Path:
-        return self.folder / checkpoint.FILE_NAME
+        return self.folder / CHECKPOINT
 
     def _save_checkpoint(self) -> None:
         state = Checkpoint(

@@ -20,8 +20,7 @@ from ebfit.errors import BadInputError
 from ebfit.sweep.data import Data, open_data
 from ebfit.sweep.execution import Execution, Outcome, Progress
 from ebfit.sweep.recipe import Recipe
-
-ERROR_FILE = "error.txt"
+from ebfit.sweep.run_files import ERROR_FILE
 
 Train = Callable[
     [Recipe, Data, Path, Execution, Callable[[Progress], None], Callable[[], bool]],
