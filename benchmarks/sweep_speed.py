@@ -1,6 +1,6 @@
 """The training loop of `ebfit sweep` against a plain PyTorch loop of the same model, in one process, taking turns.
 
-    python benchmarks/sweep_speed.py [--rounds 7] [--seconds 2]
+    python benchmarks/sweep_speed.py [--preset tiny] [--rounds 7] [--seconds 2]
 
 The plain loop has the same model, the same fused AdamW, clipping and warmup, takes its batches from the same text
 with one line of numpy, and does nothing else: no log, no validation, no checkpoint. Ours logs every step. Its
@@ -32,6 +32,7 @@ WARMUP_STEPS = 50
 
 def main() -> None:
     parser = argparse.ArgumentParser()
+    parser.add_argument("--preset", choices=["tiny", "10m"], help="only this one")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--threads", type=int, default=1)
@@ -39,7 +40,7 @@ def main() -> None:
     torch.set_num_threads(arguments.threads)
     print(f"torch {torch.__version__}, {arguments.threads} thread(s); tokens per second, medians of rounds")
     print(f"{'preset':>6} {'batch':>7} {'plain':>9} {'ebfit':>9} {'ratio':>6}  of rounds")
-    for name, batch_tokens in CASES:
+    for name, batch_tokens in [case for case in CASES if arguments.preset in (None, case[0])]:
         preset = PRESETS[name]
         data = open_data("stdlib", seq_len=preset.seq_len, val_tokens=preset.seq_len)
         micro_batch = max(1, 8192 // preset.seq_len)

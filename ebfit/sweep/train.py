@@ -170,9 +170,9 @@ class _TrainingRun:
         sequences = micro_batch_sizes(recipe.batch_sequences, self.micro_batch)[0]
         self.loss_of = loss_function(self.model, recipe, self.execution.compile, sequences)
         self.validation = Validation(self.data.validation(), self.device, self.micro_batch)
-        self.losses_on_device = torch.zeros(_STEPS_ON_DEVICE, device=self.device)
-        self.norms_on_device = torch.zeros(_STEPS_ON_DEVICE, device=self.device)
-        self.on_device = 0
+        self.on_device: list[
+            tuple[Tensor, Tensor]
+        ] = []  # train loss and gradient norm of steps not fetched yet
         self.first_step_here = self.step + 1
         self.last_checkpoint = self.last_report = time.perf_counter()
         self.checkpoint_took = 0.0
@@ -232,14 +232,12 @@ class _TrainingRun:
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         assert loss is not None
-        self.losses_on_device[self.on_device] = loss
-        self.norms_on_device[self.on_device] = norm
-        self.on_device += 1
+        self.on_device.append((loss, norm))
 
     def _after_step(self) -> None:
         """Validate, log and save where it is time for that."""
         evaluate = self.step in self.evaluation_steps
-        full = self.on_device == _STEPS_ON_DEVICE
+        full = len(self.on_device) == _STEPS_ON_DEVICE
         if evaluate or full or self.clock.lap_seconds > _SECONDS_ON_DEVICE:
             self._drain(evaluate=evaluate)
             if (
@@ -260,9 +258,10 @@ class _TrainingRun:
         CannotAnswerError
             If a loss is not finite; the records before it have been written.
         """
-        count, self.on_device = self.on_device, 0
-        losses: list[float] = self.losses_on_device[:count].tolist()
-        norms: list[float] = self.norms_on_device[:count].tolist()
+        count = len(self.on_device)
+        losses = _fetched([loss for loss, _ in self.on_device])
+        norms = _fetched([norm for _, norm in self.on_device])
+        self.on_device.clear()
         first = self.step - count + 1
         rate = self.clock.lap(count * self.recipe.batch_tokens, counts=first > self.first_step_here)
         val_loss = None
@@ -401,3 +400,7 @@ def _planned_decay_start(recipe: Recipe) -> int | None:
     if not recipe.decay_fraction:
         return None
     return recipe.steps - round(recipe.steps * recipe.decay_fraction)
+
+
+def _fetched(values: list[Tensor]) -> list[float]:
+    return torch.stack(values).tolist() if values else []
