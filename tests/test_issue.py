@@ -259,7 +259,9 @@ def test_runs_of_two_sweeps_are_not_taken_for_seeds_in_silence(tmp_path):
         for model, offset in (("small", 0.25), ("large", 0.0)):
             _write_log(tmp_path / model / f"x{batch}.csv", batch, 3000, offset=offset)
     fit = ebfit.fit(ebfit.read_runs(tmp_path), bootstrap=100, n_targets=2)
-    assert any("more than seeds mostly do" in warning for target in fit.targets for warning in target.warnings)
+    assert any(
+        "more than seeds mostly do" in warning for target in fit.targets for warning in target.warnings
+    )
 
 
 def test_sizes_in_names_without_a_sequence_length_are_said_to_be_assumed(tmp_path):

@@ -21,7 +21,8 @@ from ebfit.report.plots import figures, style
 
 HERE = Path(__file__).parent
 SAMPLE_RUNS = HERE.parent.parent / "sample_runs"
-TARGETS = [2.6, 2.5, 2.4, 2.3, 2.2]  # those of the table in the README, so that its numbers are the figures' too
+# Those of the table in the README, so that its numbers are the figures' too.
+TARGETS = [2.6, 2.5, 2.4, 2.3, 2.2]
 IN_PANELS = {2.6, 2.4, 2.2}
 DPI = 170
 COLOURS = 256  # of a palette: line art needs no more, and the files are a third of the size
