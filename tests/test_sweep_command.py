@@ -138,7 +138,7 @@ def test_a_sweep_is_trained_once_shown_and_read_by_inspect(ebfit, tmp_path):
     status, out, err = ebfit(*command)
     assert status == 0, err
     assert "1 layer, width 32" in out
-    assert "next: ebfit fit 'some runs'" in out
+    assert "next: ebfit inspect 'some runs', or more batch sizes: ebfit fit wants 5 or more" in out
     assert "[2/2] b" in err
     logs = sorted(tmp_path.glob("some runs/*/metrics.jsonl"))
     assert [len(log.read_text().splitlines()) for log in logs] == [30, 30]
@@ -173,7 +173,7 @@ FAILED = Outcome("failed", "the loss is not finite from step 7 on: lower --lr", 
 
 def test_failed_runs_are_named_and_the_status_is_1(ebfit, monkeypatch):
     _canned(monkeypatch, {0: FINISHED, 1: FAILED})
-    status, out, err = ebfit("sweep", *SMALL, "--batch-sizes", "64", "--seeds", 2)
+    status, out, err = ebfit("sweep", *SMALL, "--batch-sizes", "64..1024", "--seeds", 2)
     assert status == 1
     assert re.search(
         r"failed: runs/b64-lr0\.01-s1-\w{8}: the loss is not finite from step 7 on: lower --lr\n", err

@@ -221,7 +221,7 @@ def test_a_shorter_or_longer_run_of_the_same_is_refused(tmp_path):
     (old, *_) = _recipes()
     write_run_json(old, tmp_path / old.name, status="finished")
     with pytest.raises(
-        BadInputError, match=f"{old.name}: is the same run, planned for {old.steps} steps, not 900"
+        BadInputError, match=f"{old.name}: has this batch size, .* and {old.steps} steps, not 900"
     ):
         look_into(tmp_path, _recipes(max_steps=900))
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _MODEL, _DATA, _TRAINING, _GRID, _MACHINE = "Model", "Data", "Training", "Grid", "Machine"
 _MOST_AT_ONCE = 10**9
+_FEWEST_SIZES_TO_FIT = 5  # which ebfit.fitting asks for, and takes a second to load
 _RANGE = re.compile(r"(?P<first>.+?)\.\.(?P<last>[^:]+)(?::(?P<count>\d{1,6}))?")
 
 
@@ -393,6 +394,13 @@ def _carry_out(session: "Session") -> None:
         raise typer.Exit(128 + ended.signal)
     failed = {name: outcome for name, outcome in ended.outcomes.items() if outcome.status == "failed"}
     print_lines("failed", [f"{session.output / name}: {outcome.reason}" for name, outcome in failed.items()])
-    print(f"next: ebfit fit {shlex.quote(str(session.output))}", flush=True)
+    sizes = {run.recipe.batch_tokens for run in runs}
+    output = shlex.quote(str(session.output))
+    if len(sizes) >= _FEWEST_SIZES_TO_FIT:
+        print(f"next: ebfit fit {output}", flush=True)
+    else:
+        print(
+            f"next: ebfit inspect {output}, or more batch sizes: ebfit fit wants {_FEWEST_SIZES_TO_FIT} or more"
+        )
     if failed:
         raise typer.Exit(1)

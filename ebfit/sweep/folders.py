@@ -162,7 +162,7 @@ def _refuse_twins(recipes: Sequence[Recipe], found: Mapping[Path, RunDocument]) 
         folder, steps = there.get((recipe.batch_tokens, recipe.seed, recipe.lr), (None, None))
         if folder is not None and steps != recipe.steps:
             raise BadInputError(
-                f"{folder}: is the same run, planned for {steps} steps, not {recipe.steps}. "
+                f"{folder}: has this batch size, seed and learning rate, and {steps} steps, not {recipe.steps}. "
                 "Choose another folder with -o, or move it away."
             )
 

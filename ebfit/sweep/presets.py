@@ -63,11 +63,11 @@ PRESETS = {
         lr=3e-2,
         warmup_steps=50,
         max_tokens=6_000_000,
-        max_steps=10_000,
+        max_steps=8_000,
         val_tokens=8192,
         until_loss=2.05,
         seeds=2,
-        evaluations_per_doubling=48,
+        evaluations_per_doubling=24,
     ),
     "10m": Preset(
         Architecture(n_layer=6, d_model=384, n_head=6, n_kv_head=6, d_ff=1024),

@@ -124,7 +124,7 @@ class Bars:
             self._sweep,
             completed=self._done,
             done=f"{self._done}/{self._total} runs",
-            left=_left(self._time_left.of_sweep()),
+            left=_at_most(self._time_left.of_sweep(), "< "),
         )
 
 
@@ -172,7 +172,7 @@ class Lines:
             return
         self._said[run.recipe.name] = self._clock(), progress.step
         loss = _latest_loss(progress)
-        left = _left(self._time_left.of_sweep())
+        left = _at_most(self._time_left.of_sweep(), "at most ")
         self._print(
             run,
             f"step {progress.step:,} of {progress.steps:,}",
@@ -228,3 +228,9 @@ def _latest_loss(progress: execution.Progress) -> str:
 
 def _left(seconds: float | None) -> str:
     return "" if seconds is None else f"{duration(seconds)} left"
+
+
+def _at_most(seconds: float | None, words: str) -> str:
+    """Write the time left of a sweep, of whose runs many stop before their planned steps."""
+    left = _left(seconds)
+    return f"{words}{left}" if left else ""
