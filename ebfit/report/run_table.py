@@ -19,7 +19,8 @@ def print_runs(runs: Sequence[RunRecord]) -> None:
     shared = {name: _shared([getattr(run, field) for run in runs]) for name, field in _SOURCES.items()}
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     table.add_column("run", overflow="fold")
-    table.add_column("batch tokens", overflow="fold")
+    # In two lines, as the names of runs that `ebfit sweep` made take 25 columns.
+    table.add_column("batch\ntokens", overflow="fold")
     table.add_column("rows", overflow="fold")
     table.add_column("stable steps", overflow="fold")
     table.add_column("loss, first to last", no_wrap=True, min_width=20)
