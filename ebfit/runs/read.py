@@ -90,11 +90,10 @@ def read_logs(paths: str | Path | Sequence[str | Path], options: ReadOptions | N
     others = list(found.others)
     too_short: list[str] = []
     for log in found.logs:
-        unfinished = None if log.named else how_far(log.path)
         try:
             read = _read_log(log, manifest, options)
-            if unfinished is not None and any(run.problems for run in read):
-                too_short.append(f"{log.path.parent.name} ({unfinished})")
+            if any(run.problems for run in read) and (unfinished := _unfinished(log)):
+                too_short.append(unfinished)
             else:
                 runs += read
         except NotALogError as error:
@@ -103,10 +102,10 @@ def read_logs(paths: str | Path | Sequence[str | Path], options: ReadOptions | N
             else:
                 others.append(log.path)
         except BadInputError as error:
-            if unfinished is None:
-                problems.append(_with_way_out(str(error), log))
+            if unfinished := _unfinished(log):
+                too_short.append(unfinished)
             else:
-                too_short.append(f"{log.path.parent.name} ({unfinished})")
+                problems.append(_with_way_out(str(error), log))
     problems += [problem for run in runs for problem in run.problems]
     if not runs and not problems:
         nothing_yet = f" {_too_short_sentence(too_short)}" if too_short else ""
@@ -144,6 +143,12 @@ def _read_log(log: LogFile, manifest: Manifest | None, options: ReadOptions) -> 
     return [
         build_run(raw, log.path, log.log_format.NAME, row, options) for raw in log.log_format.read(log.path)
     ]
+
+
+def _unfinished(log: LogFile) -> str | None:
+    """Return name and state of a run that a sweep has not finished; None of others, and of logs named by the user."""
+    status = None if log.named else how_far(log.path)
+    return f"{log.path.parent.name} ({status})" if status else None
 
 
 def _with_way_out(problem: str, log: LogFile) -> str:

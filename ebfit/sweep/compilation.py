@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from ebfit.sweep.device import ran_out_of_memory
+from ebfit.sweep.device import products_in, ran_out_of_memory
 from ebfit.sweep.execution import Compile
 from ebfit.sweep.model import Model
 from ebfit.sweep.recipe import Recipe
@@ -46,7 +46,7 @@ def _works(compiled: LossFunction, model: Model, recipe: Recipe, sequences: int)
     device = model.embedding.weight.device
     tokens = torch.zeros((sequences, recipe.seq_len + 1), dtype=torch.int64, device=device)
     try:
-        with torch.autocast(device.type, torch.bfloat16, enabled=recipe.precision == "bfloat16"):
+        with products_in(recipe.precision, device):
             loss = compiled(tokens)
         loss.backward()
     except Exception as error:

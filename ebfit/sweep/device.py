@@ -2,6 +2,7 @@
 
 import platform
 import re
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -67,6 +68,11 @@ def precision_for(device: str, choice: Precision | None) -> Precision:
         return choice
     fast = device.startswith("cuda") and torch.cuda.get_device_capability(torch.device(device)) >= (8, 0)
     return "bfloat16" if fast else "float32"
+
+
+def products_in(precision: Precision, device: torch.device) -> AbstractContextManager[None]:
+    """Return a context in which matrix products are of this precision; their weights are float32 all the same."""
+    return nullcontext() if precision == "float32" else torch.autocast(device.type, torch.bfloat16)
 
 
 def peak_flops(name: str, precision: Precision) -> float | None:

@@ -1,12 +1,14 @@
 """Validation: on the same tokens for every run of a sweep, at steps that lie evenly on a log axis."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+from ebfit.sweep.device import products_in
+from ebfit.sweep.recipe import Precision
 
 _PER_DOUBLING_IN_WARMUP = 2  # no target is read off there
 
@@ -41,11 +43,12 @@ class Validation:
     def __init__(
         self, sequences: NDArray[np.int32], device: torch.device, micro_batch_sequences: int
     ) -> None:
+        self._device = device
         self._pieces = torch.from_numpy(sequences).to(device).split(micro_batch_sequences)
         self._count = len(sequences)
 
-    def loss(self, loss_of: Callable[[Tensor], Tensor], precision: AbstractContextManager[None]) -> float:
+    def loss(self, loss_of: Callable[[Tensor], Tensor], precision: Precision) -> float:
         """Return the mean loss over the whole set, in nats per token."""
-        with torch.no_grad(), precision:
+        with torch.no_grad(), products_in(precision, self._device):
             total = sum(loss_of(piece.long()) * len(piece) for piece in self._pieces)
         return float(total) / self._count

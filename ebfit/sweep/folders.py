@@ -92,6 +92,11 @@ def look_into(output: Path, recipes: Sequence[Recipe]) -> list[PlannedRun]:
     return [_planned(recipe, output / recipe.name, found) for recipe in recipes]
 
 
+def unfinished(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
+    """Return the runs that are still to be trained."""
+    return [run for run in runs if run.state != "finished"]
+
+
 @contextmanager
 def locked(output: Path) -> Iterator[None]:
     """Keep the folder for this sweep, so that no second one trains the same runs; the folder is made if need be.

@@ -3,7 +3,7 @@
 import torch
 
 from ebfit.errors import CannotAnswerError
-from ebfit.sweep.device import ran_out_of_memory
+from ebfit.sweep.device import products_in, ran_out_of_memory
 from ebfit.sweep.model import Model
 from ebfit.sweep.recipe import Precision
 
@@ -60,7 +60,7 @@ def _try(model: Model, seq_len: int, sequences: int, precision: Precision) -> No
     moments = [torch.empty_like(parameter) for parameter in parameters * 2]
     tokens = torch.zeros((sequences, seq_len + 1), dtype=torch.int64, device=device)
     for _ in range(2):  # the gradients of the first micro-batch are there when the second comes
-        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16"):
+        with products_in(precision, device):
             loss = model.loss(tokens)
         loss.backward()
     del moments

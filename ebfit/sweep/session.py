@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ebfit.errors import BadInputError
 from ebfit.sweep.execution import Execution
-from ebfit.sweep.folders import PlannedRun, locked, look_into
+from ebfit.sweep.folders import PlannedRun, locked, look_into, unfinished
 from ebfit.sweep.grid import GridOptions, plan_runs
 from ebfit.sweep.launch import Ended, Place, Watcher, launch, places, require_torch
 from ebfit.sweep.worker import WorkerSettings
@@ -127,8 +127,3 @@ def _refuse_a_folder_that_is_gone() -> None:
         os.getcwd()
     except OSError:  # libraries that torch loads end the process then
         raise BadInputError("the current folder is gone: change to one that exists.") from None
-
-
-def unfinished(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
-    """Return the runs that are still to be trained."""
-    return [run for run in runs if run.state != "finished"]

@@ -11,7 +11,7 @@ from rich.text import Text
 from ebfit.files import RunOutcome
 from ebfit.sweep.estimate import Speed, duration, time_side_by_side
 from ebfit.sweep.execution import Outcome
-from ebfit.sweep.folders import PlannedRun
+from ebfit.sweep.folders import PlannedRun, unfinished
 from ebfit.sweep.launch import Place
 from ebfit.sweep.recipe import Recipe
 from ebfit.text import printable, short
@@ -50,7 +50,7 @@ def print_grid(runs: Sequence[PlannedRun], speed: Speed, jobs: int) -> None:
         How many run at a time.
     """
     console = _console()
-    waiting = [run for run in runs if run.state != "finished"]
+    waiting = unfinished(runs)
     seconds = [speed.seconds(run.recipe, run.steps_done) for run in waiting]
     table = _table()
     some_done = len(waiting) < len(runs)

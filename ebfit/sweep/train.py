@@ -4,7 +4,6 @@ import gc
 import math
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +19,7 @@ from ebfit.sweep.checkpoint import Checkpoint
 from ebfit.sweep.clock import Clock
 from ebfit.sweep.compilation import loss_function
 from ebfit.sweep.data import Data
-from ebfit.sweep.device import describe, ran_out_of_memory
+from ebfit.sweep.device import describe, products_in, ran_out_of_memory
 from ebfit.sweep.document import run_document
 from ebfit.sweep.evaluation import Validation, evaluation_steps
 from ebfit.sweep.execution import Execution, Outcome, Progress
@@ -131,6 +130,11 @@ class _TrainingRun:
         self.checkpoint_path.unlink(missing_ok=True)
         return outcome
 
+    @property
+    def val_loss(self) -> float | None:
+        """The last one."""
+        return self.validations[-1][1] if self.validations else None
+
     def end(self, status: Literal["finished", "interrupted", "failed"], reason: str) -> Outcome:
         """Write down how the run ended."""
         rate = self.clock.tokens_per_second
@@ -141,7 +145,7 @@ class _TrainingRun:
             reason=reason,
             step=self.step,
             tokens=self.step * self.recipe.batch_tokens,
-            val_loss=self.validations[-1][1] if self.validations else None,
+            val_loss=self.val_loss,
             seconds=self.clock.seconds,
             tokens_per_second=rate,
             flops_utilisation=rate * flops / peak if rate and peak else None,
@@ -170,9 +174,8 @@ class _TrainingRun:
         sequences = micro_batch_sizes(recipe.batch_sequences, self.micro_batch)[0]
         self.loss_of = loss_function(self.model, recipe, self.execution.compile, sequences)
         self.validation = Validation(self.data.validation(), self.device, self.micro_batch)
-        self.on_device: list[
-            tuple[Tensor, Tensor]
-        ] = []  # train loss and gradient norm of steps not fetched yet
+        # Train loss and gradient norm of the steps that were not fetched yet.
+        self.on_device: list[tuple[Tensor, Tensor]] = []
         self.first_step_here = self.step + 1
         self.last_checkpoint = self.last_report = time.perf_counter()
         self.checkpoint_took = 0.0
@@ -208,11 +211,6 @@ class _TrainingRun:
         most = max(recipe.batch_sequences, of_validation)
         return largest_micro_batch(self.model, recipe.seq_len, most, recipe.precision)
 
-    def _precision(self) -> AbstractContextManager[None]:
-        if self.recipe.precision == "float32":
-            return nullcontext()
-        return torch.autocast(self.device.type, torch.bfloat16)
-
     # Training
 
     def _take_step(self, batches: Batches) -> None:
@@ -222,7 +220,7 @@ class _TrainingRun:
             group["lr"] = lr
         loss: Tensor | None = None
         for share, sequences in batches.next():
-            with self._precision():
+            with products_in(self.recipe.precision, self.device):
                 part = self.loss_of(sequences)
             if share < 1.0:
                 part = part * share
@@ -240,9 +238,8 @@ class _TrainingRun:
         full = len(self.on_device) == _STEPS_ON_DEVICE
         if evaluate or full or self.clock.lap_seconds > _SECONDS_ON_DEVICE:
             self._drain(evaluate=evaluate)
-            if (
-                self._time_for_checkpoint() and self.step < self.last_step
-            ):  # an early end is not part of a checkpoint
+            # An early end is not part of a checkpoint.
+            if self._time_for_checkpoint() and self.step < self.last_step:
                 self._save_checkpoint()
 
     def _time_for_checkpoint(self) -> bool:
@@ -267,7 +264,7 @@ class _TrainingRun:
         val_loss = None
         if evaluate:
             with self.clock.paused():
-                val_loss = self.validation.loss(self.loss_of, self._precision())
+                val_loss = self.validation.loss(self.loss_of, self.recipe.precision)
         records = []
         not_finite = None
         for step, loss, norm in zip(range(first, self.step + 1), losses, norms, strict=True):
@@ -301,7 +298,7 @@ class _TrainingRun:
                 steps=self.last_step,
                 tokens=self.step * self.recipe.batch_tokens,
                 train_loss=train_loss,
-                val_loss=self.validations[-1][1] if self.validations else None,
+                val_loss=self.val_loss,
                 tokens_per_second=tokens_per_second,
                 epoch=self._epoch(self.step),
             )
@@ -387,9 +384,8 @@ class _TrainingRun:
 
     def _so_far(self) -> RunOutcome:
         """Return what a new start could go on from, should this process be killed."""
-        val_loss = self.validations[-1][1] if self.validations else None
         tokens = self.step * self.recipe.batch_tokens
-        return RunOutcome(step=self.step, tokens=tokens, val_loss=val_loss, seconds=self.clock.seconds)
+        return RunOutcome(step=self.step, tokens=tokens, val_loss=self.val_loss, seconds=self.clock.seconds)
 
     def _write_document(self, outcome: RunOutcome) -> None:
         document = run_document(self.recipe, self.execution.device, self.decay_start_step, outcome)

@@ -5,6 +5,7 @@ import time
 import torch
 
 from ebfit.sweep.architecture import Architecture
+from ebfit.sweep.device import products_in
 from ebfit.sweep.micro_batch import largest_micro_batch
 from ebfit.sweep.model import Model
 from ebfit.sweep.optimizer import make_optimizer
@@ -59,7 +60,7 @@ def _seconds(
     tokens = torch.zeros((sequences, seq_len + 1), dtype=torch.int64, device=device)
 
     def step() -> None:
-        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16"):
+        with products_in(precision, device):
             loss = model.loss(tokens)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
