@@ -1,0 +1,1 @@
+"""From a fit to a batch-size plan, and from a plan to what trainers read."""

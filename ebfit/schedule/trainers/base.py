@@ -1,0 +1,118 @@
+"""What a trainer is to the rest of ebfit: how it writes down a plan, and what it then does step by step.
+
+A trainer's schedule is often poorer than a plan: a straight ramp, factors of two, thresholds in steps. So an export
+says not only what to write but also which batch sizes the trainer will use, which is compared with the plan.
+"""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ebfit.batch_plan import BatchPlan
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What an export needs to know of the run beyond the plan.
+
+    Attributes
+    ----------
+    micro_batch : int or None
+        Sequences per device and forward pass.
+    data_parallel : int or None
+        Devices, or groups of them, that each see other sequences.
+    strict : bool
+        Refuse what the trainer cannot follow exactly, in place of the nearest that it can.
+    """
+
+    micro_batch: int | None = None
+    data_parallel: int | None = None
+    strict: bool = False
+
+
+@dataclass(frozen=True)
+class Export:
+    """A plan as a trainer reads it.
+
+    Attributes
+    ----------
+    text : str
+        The whole file, with the trainer's name and versions in a comment where the format has comments.
+    as_run : BatchPlan
+        The batch sizes that the trainer will use, step by step; the plan itself where it can follow it exactly.
+    notes : list of str
+        Sentences that the user must read: what was changed, which other settings must be there or absent.
+    """
+
+    text: str
+    as_run: BatchPlan
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class ReadSchedule:
+    """A trainer's schedule as it was read back, before anything is known to be right about it.
+
+    Attributes
+    ----------
+    starts : tuple of int
+        Where each stage starts, in ``start_unit``.
+    start_unit : {"tokens", "sequences", "steps"}
+    batch_sequences : tuple of int
+        As many as ``starts``. Not checked: it may fall, or be no multiple of anything.
+    warmup_sequences, decay_sequences, total_sequences : int or None
+        Of the learning rate and the run, where the file counts them in samples or tokens.
+    warmup_steps, decay_steps, total_steps : int or None
+        The same where the file counts iterations.
+    warnings : list of str
+        What is wrong in the file itself, in words.
+    """
+
+    starts: tuple[int, ...]
+    start_unit: str
+    batch_sequences: tuple[int, ...]
+    warmup_sequences: int | None = None
+    decay_sequences: int | None = None
+    total_sequences: int | None = None
+    warmup_steps: int | None = None
+    decay_steps: int | None = None
+    total_steps: int | None = None
+    warnings: list[str] = field(default_factory=list)
+
+
+class Trainer(Protocol):
+    """One file of this package: a format of `ebfit schedule --format`."""
+
+    name: str  # as in --format
+    reader: (
+        str  # the trainer and the versions that read it, such as "Megatron-LM (megatron-core 0.18 and later)"
+    )
+    unit: str  # of its batch sizes and thresholds, such as "batch in sequences, from tokens on"
+    suffix: str  # of a file, such as ".yaml"
+
+    def export(self, plan: BatchPlan, setup: Setup) -> Export:
+        """Write a plan down.
+
+        Raises
+        ------
+        BadInputError
+            If the trainer can express nothing like the plan, if ``setup.strict`` and it cannot express it exactly, or
+            if ``setup`` lacks what the format needs.
+        """
+        ...
+
+    def parse(self, text: str, seq_len: int | None) -> ReadSchedule:
+        """Read a schedule that somebody wrote, for `ebfit schedule --check`.
+
+        Parameters
+        ----------
+        text : str
+            The file's content.
+        seq_len : int or None
+            Tokens per sequence; needed where the format counts tokens.
+
+        Raises
+        ------
+        BadInputError
+            If the text is no such schedule, naming the line; without the file's name, which the caller puts in front.
+        """
+        ...
