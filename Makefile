@@ -8,11 +8,12 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
 VENV ?= .venv
 BIN := $(VENV)/bin
+INTEROP_VENV ?= .venv-interop
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format build update-expected docs all clean
+.PHONY: help demo test interop lint format build update-expected docs all clean
 
 help:  ## Print this list
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-17s %s\n", $$1, $$2 }' Makefile
@@ -26,6 +27,9 @@ test: $(INSTALLED_DEV)  ## Run the tests (two at a time; more options: make test
 
 # loadgroup keeps the commands of one document in one process, where they run in the order a reader types them.
 PYTEST ?= -n 2 --dist loadgroup
+
+interop: $(INTEROP_VENV)/.installed  ## Feed our exports to the released trainers (own environment, about 2 GB)
+	$(INTEROP_VENV)/bin/python -m pytest tests/interop
 
 lint: $(INSTALLED_DEV)  ## Check style, formatting and types
 	$(BIN)/ruff check
@@ -48,17 +52,17 @@ docs: $(INSTALLED_DEV)  ## Draw the figures of the documents anew, and the outpu
 	$(BIN)/python docs/figures/make.py
 	$(BIN)/python docs/refresh.py
 
-all: lint test build  ## What CI runs
+all: lint test build interop  ## What CI runs
 
 clean:  ## Remove the environment and everything that was built
-	rm -rf $(VENV) build dist demo
+	rm -rf $(VENV) $(INTEROP_VENV) build dist demo
 
-$(BIN)/python:
+$(BIN)/python $(INTEROP_VENV)/bin/python: %/bin/python:
 	@$(or $(PYTHON),false) -c '$(NEW_ENOUGH)' 2>/dev/null || { \
 		echo "ebfit needs Python 3.11 or newer: $(if $(PYTHON),$(PYTHON) is older or missing,the PATH has none)." \
 			"Install one, or name it: make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
-	rm -rf $(VENV)
-	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+	rm -rf $*
+	$(PYTHON) -m venv $* || { rm -rf $*; exit 1; }
 
 $(INSTALLED): pyproject.toml constraints.txt $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
@@ -67,3 +71,18 @@ $(INSTALLED): pyproject.toml constraints.txt $(BIN)/python
 $(INSTALLED_DEV): pyproject.toml constraints.txt $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $(INSTALLED) $@
+
+# The last release with the batch-size ramp, the first and the newest with the step schedule. All are one package named
+# megatron-core for Python 3.12, so each is unpacked into a folder of its own, which the tests put on the path of a
+# process: what they use of it is Python that runs on 3.11 to 3.13, and a torch for 3.12 would be gigabytes more.
+MEGATRON_CORE := 0.17.1 0.18.0 0.19.2
+
+$(INTEROP_VENV)/.installed: pyproject.toml constraints-interop.txt Makefile $(INTEROP_VENV)/bin/python
+	$(INTEROP_VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints-interop.txt --editable '.[interop]'
+	for version in $(MEGATRON_CORE); do \
+		$(INTEROP_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade \
+			--no-deps --ignore-requires-python --only-binary :all: --implementation cp --python-version 3.12 --abi cp312 \
+			--target $(INTEROP_VENV)/megatron-core-$$version megatron-core==$$version || exit 1; \
+	done
+	@touch $@
