@@ -17,6 +17,7 @@ __version__ = version("ebfit")
 
 if TYPE_CHECKING:
     from ebfit.api import fit
+    from ebfit.batch_plan import BatchPlan, PlanError, Stage
     from ebfit.errors import BadInputError, CannotAnswerError, EbfitError
     from ebfit.files import Fit
     from ebfit.points import PointsTable, read_points
@@ -24,12 +25,15 @@ if TYPE_CHECKING:
 
 _HOME = {
     "BadInputError": "ebfit.errors",
+    "BatchPlan": "ebfit.batch_plan",
     "CannotAnswerError": "ebfit.errors",
     "EbfitError": "ebfit.errors",
     "Fit": "ebfit.files",
+    "PlanError": "ebfit.batch_plan",
     "PointsTable": "ebfit.points",
     "ReadOptions": "ebfit.runs",
     "Run": "ebfit.runs",
+    "Stage": "ebfit.batch_plan",
     "fit": "ebfit.api",
     "read_points": "ebfit.points",
     "read_runs": "ebfit.runs",
@@ -37,12 +41,15 @@ _HOME = {
 
 __all__ = [
     "BadInputError",
+    "BatchPlan",
     "CannotAnswerError",
     "EbfitError",
     "Fit",
+    "PlanError",
     "PointsTable",
     "ReadOptions",
     "Run",
+    "Stage",
     "__version__",
     "fit",
     "read_points",

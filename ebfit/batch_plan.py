@@ -3,7 +3,7 @@
 This file needs nothing but Python itself: where a trainer cannot install ebfit, copy it beside the training script.
 
     plan = BatchPlan.load("plan.json")
-    while tokens < plan.total_tokens:
+    while tokens + plan.batch_at(tokens) <= plan.total_tokens:
         for _ in range(plan.accumulation(tokens, micro_batch=8, data_parallel=64)):
             ...  # forward and backward of 8 sequences on each of 64 devices
         ...  # optimizer step
@@ -13,11 +13,15 @@ This file needs nothing but Python itself: where a trainer cannot install ebfit,
 import json
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
+from math import inf, isfinite, nan
+from numbers import Real
 from os import PathLike
+from reprlib import repr as shortened
 from typing import Any
 
 SCHEMA = "ebfit.plan/1"
+LARGEST = 2**63 - 1  # of any count: what trainers hold in 64 bits
 
 
 class PlanError(ValueError):
@@ -40,7 +44,7 @@ class Stage:
         What to multiply the peak learning rate with; 1.0 in the first stage.
     start_loss : float or None
         The loss at which this stage begins where the batch is raised by loss, nats per token; falls from stage to
-        stage. None in the first stage, and where the fit cannot tell.
+        stage. None where the fit cannot tell; the first stage needs none.
     """
 
     start_tokens: int
@@ -85,7 +89,8 @@ class BatchPlan:
     Raises
     ------
     PlanError
-        If the stages do not follow one another from 0 to `total_tokens` in whole steps, or a batch size falls.
+        If the stages do not follow one another from 0 to `total_tokens` in whole steps, a batch size falls, a
+        `start_loss` does not fall, or a `lr_scale` is not positive.
     """
 
     total_tokens: int
@@ -94,14 +99,14 @@ class BatchPlan:
     warmup_tokens: int = 0
     decay_start_tokens: int | None = None
     policy: str = "given"
-    warnings: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.seq_len < 1:
             raise PlanError(f"seq_len must be positive, which {self.seq_len} is not.")
         if not self.stages:
             raise PlanError("a plan needs at least one stage.")
-        tokens, step, batch = 0, 0, 0
+        tokens, step, batch, loss = 0, 0, 0, inf
         for number, stage in enumerate(self.stages, start=1):
             if (stage.start_tokens, stage.start_step) != (tokens, step):
                 raise PlanError(
@@ -120,6 +125,15 @@ class BatchPlan:
                     f"stage {number}: the batch falls from {batch} to {stage.batch_tokens} tokens; in a plan it never "
                     "does."
                 )
+            if not (isfinite(stage.lr_scale) and stage.lr_scale > 0):
+                raise PlanError(f"stage {number}: lr_scale must be positive, which {stage.lr_scale} is not.")
+            if number > 1 and stage.start_loss is not None:
+                if not stage.start_loss < loss:
+                    raise PlanError(
+                        f"stage {number} starts at a loss of {stage.start_loss}, which is not below {loss}, where a "
+                        "stage before it starts."
+                    )
+                loss = stage.start_loss
             tokens, step, batch = stage.end_tokens, stage.end_step, stage.batch_tokens
         if not 0 <= self.total_tokens - tokens < batch:
             raise PlanError(
@@ -184,10 +198,29 @@ class BatchPlan:
         stage = self.stages[bisect_right([stage.start_step for stage in self.stages], step) - 1]
         return stage.start_tokens + (step - stage.start_step) * stage.batch_tokens
 
-    def steps_until(self, tokens: int) -> int:
-        """Return how many steps it takes to consume at least so many tokens."""
-        stage = self.stage_at(tokens)
-        return stage.start_step + -(-(tokens - stage.start_tokens) // stage.batch_tokens)
+    def steps_until(self, tokens: int, consumed: int = 0) -> int:
+        """Return how many steps it takes until at least so many tokens are consumed.
+
+        Parameters
+        ----------
+        tokens : int
+            To reach, counted from the beginning of training.
+        consumed : int
+            Tokens consumed already. They need not be a whole number of this plan's steps: a run that took up the plan
+            on its way may have used another batch size before.
+
+        Raises
+        ------
+        PlanError
+            If ``consumed`` is negative.
+        """
+        steps = 0
+        while consumed < tokens:
+            stage = self.stage_at(consumed)
+            end = tokens if stage is self.stages[-1] else min(tokens, stage.end_tokens)
+            more = -(-(end - consumed) // stage.batch_tokens)
+            steps, consumed = steps + more, consumed + more * stage.batch_tokens
+        return steps
 
     def batch_for_loss(self, loss: float, current: int = 0) -> int:
         """Return the batch size, in tokens, for a loop that raises the batch by the loss it sees.
@@ -196,7 +229,8 @@ class BatchPlan:
         ----------
         loss : float
             Smoothed over enough steps that its noise is small beside the differences of the stages' `start_loss`;
-            nats per token, the same loss (train or validation) of the same data that the fit was made with.
+            nats per token, the same loss (train or validation) of the same data that the fit was made with. NaN, and
+            infinity before the first loss is known, raise nothing.
         current : int
             The batch size now: less is never returned, because a loss that rises again is no reason to go back.
 
@@ -271,18 +305,31 @@ class BatchPlan:
         Raises
         ------
         PlanError
-            If a batch size is no whole number of sequences, or a stage has no room for a step.
+            If a batch size is no whole number of sequences, a stage has no room for a step, or the first does not
+            start at 0.
         """
+        total_tokens, seq_len = _whole(total_tokens, "total_tokens"), _whole(seq_len, "seq_len")
+        starts = [_whole(start, "the start of a stage") for start, _ in sizes]
+        batches = [_whole(batch, "a batch size") for _, batch in sizes]
+        if starts[:1] != [0]:
+            raise PlanError("the first stage of a plan must start at 0 tokens.")
+        if any(values is not None and len(values) != len(sizes) for values in (lr_scales, start_losses)):
+            raise PlanError("lr_scales and start_losses need one value per stage.")
         stages: list[Stage] = []
         tokens, step = 0, 0
-        for number, (_, batch) in enumerate(sizes):
-            if batch < 1 or batch % seq_len:
+        for number, batch in enumerate(batches):
+            if batch < 1 or seq_len < 1 or batch % seq_len:
                 raise PlanError(
                     f"a batch of {batch} tokens is no whole number of sequences of {seq_len} tokens."
                 )
-            last = number == len(sizes) - 1
-            room = (total_tokens if last else min(sizes[number + 1][0], total_tokens)) - tokens
+            last = number == len(batches) - 1
+            room = (total_tokens if last else starts[number + 1]) - tokens
             steps = room // batch if last else -(-room // batch)
+            if steps < 1 or tokens + steps * batch > total_tokens:
+                raise PlanError(
+                    f"stage {number + 1} has no room for whole steps of {batch} tokens: it begins after {tokens} "
+                    f"tokens and is to end at {tokens + room} of {total_tokens}."
+                )
             stages.append(
                 Stage(
                     start_tokens=tokens,
@@ -309,28 +356,20 @@ class BatchPlan:
         if not isinstance(document, Mapping) or document.get("schema") != SCHEMA:
             raise PlanError(f"not a plan: its schema is not {SCHEMA}.")
         try:
-            stages = tuple(
-                Stage(
-                    **{key: _whole(stage[key], key) for key in _STAGE_INTEGERS},
-                    lr_scale=float(stage.get("lr_scale", 1.0)),
-                    start_loss=_number_or_none(stage.get("start_loss")),
-                )
-                for stage in document["stages"]
-            )
             decay_start = document.get("decay_start_tokens")
             return cls(
                 total_tokens=_whole(document["total_tokens"], "total_tokens"),
                 seq_len=_whole(document["seq_len"], "seq_len"),
-                stages=stages,
+                stages=tuple(map(_stage, _list(document["stages"], "stages"))),
                 warmup_tokens=_whole(document.get("warmup_tokens", 0), "warmup_tokens"),
                 decay_start_tokens=None if decay_start is None else _whole(decay_start, "decay_start_tokens"),
-                policy=str(document.get("policy", "given")),
-                warnings=tuple(map(str, document.get("warnings", ()))),
+                policy=_string(document.get("policy", "given"), "policy"),
+                warnings=tuple(
+                    _string(text, "warnings") for text in _list(document.get("warnings", []), "warnings")
+                ),
             )
         except KeyError as error:
-            raise PlanError(f"not a plan: it has no {error.args[0]!r}.") from None
-        except (TypeError, AttributeError) as error:
-            raise PlanError(f"not a plan: {error}.") from None
+            raise PlanError(f"not a plan: it has no {error.args[0]}.") from None
 
     def to_dict(self) -> dict[str, Any]:
         """Return what `from_dict` reads."""
@@ -357,14 +396,49 @@ class BatchPlan:
             raise PlanError(f"{path}: not a plan: no JSON document.") from None
 
 
-_STAGE_INTEGERS = ("start_tokens", "start_step", "batch_tokens", "batch_sequences", "steps")
+def _stage(stage: Any) -> Stage:
+    if not isinstance(stage, Mapping):
+        raise PlanError(f"a stage is {_named(stage)}, no object.")
+    counts = ("start_tokens", "start_step", "batch_tokens", "batch_sequences", "steps")
+    start_loss = stage.get("start_loss")
+    return Stage(
+        **{name: _whole(stage[name], name) for name in counts},
+        lr_scale=_finite(stage.get("lr_scale", 1.0), "lr_scale"),
+        start_loss=None if start_loss is None else _finite(start_loss, "start_loss"),
+    )
+
+
+def _finite(value: Any, name: str) -> float:
+    if not _is_number(value):
+        raise PlanError(f"{name} is {_named(value)}, no number below 2^63.")
+    return float(value)
 
 
 def _whole(value: Any, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value or value % 1:
-        raise PlanError(f"{name} is {value!r}, no whole number.")
+    if not _is_number(value) or value % 1:
+        raise PlanError(f"{name} is {_named(value)}, no whole number below 2^63.")
     return int(value)
 
 
-def _number_or_none(value: Any) -> float | None:
-    return None if value is None else float(value)
+def _is_number(value: Any) -> bool:
+    """Whether a value is a finite number, one of numpy's included, that trainers can hold."""
+    number: Any = value if isinstance(value, Real) and not isinstance(value, bool) else nan
+    return abs(number) <= LARGEST
+
+
+def _string(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise PlanError(f"{name} is {_named(value)}, no text.")
+    return value
+
+
+def _list(value: Any, name: str) -> Sequence[Any]:
+    if not isinstance(value, list | tuple):
+        raise PlanError(f"{name} is {_named(value)}, no list.")
+    return value
+
+
+def _named(value: Any) -> str:
+    """Return what a value is, in few characters whatever it is."""
+    too_long_to_print = isinstance(value, int) and abs(value) > LARGEST
+    return "a larger one" if too_long_to_print else shortened(value)
