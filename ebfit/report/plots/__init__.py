@@ -5,7 +5,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ebfit.files import Fit
+from ebfit.files import Fit, Plan
 from ebfit.writing import make_folder, write_bytes
 
 if TYPE_CHECKING:
@@ -42,6 +42,24 @@ def write_plots(fit: Fit, folder: str | Path) -> list[Path]:
     for name, picture in pictures.items():
         write_bytes(folder / name, picture)
     return [folder / name for name in pictures]
+
+
+def write_plan_plot(plan: Plan, folder: Path) -> Path:
+    """Draw a plan and write it as ``plan.png``, whole or not at all.
+
+    Raises
+    ------
+    BadInputError
+        If the folder cannot be created or the file in it cannot be written.
+    """
+    from ebfit.report.plots import plan as plan_figure
+    from ebfit.report.plots import style
+
+    with style.context():
+        picture = _png(plan_figure.draw(plan))
+    make_folder(folder)
+    write_bytes(folder / "plan.png", picture)
+    return folder / "plan.png"
 
 
 def figures(fit: Fit) -> dict[str, "Figure"]:

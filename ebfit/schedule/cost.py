@@ -1,0 +1,65 @@
+"""What a batch beside B_opt costs: E(B) / E_min as a function of B / B_opt, from the laws of a fit's targets.
+
+In log-log axes the curves of different targets nearly are translations of each other (DESIGN 3.2). Taken as exactly
+that, one curve serves all losses: the tokens to a loss of level ell at batch size B are
+
+    E(B; ell) = ell phi(B / B_opt(ell)),    ell = E_min of that loss,
+
+and phi is the median of the targets' revised laws. B below B_min never arrives: phi is infinite there.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ebfit.files import TargetRecord
+from ebfit.laws import LAWS, FloatArray
+from ebfit.laws.revised import free_from_params
+
+# natural logs of B / B_opt: far enough for any batch size that a plan may hold, in steps of half a percent
+_SMALLEST, _LARGEST, _STEP = -7.0, 16.0, 0.005
+
+
+@dataclass(frozen=True)
+class Cost:
+    """phi on a grid.
+
+    Attributes
+    ----------
+    log_ratio : ndarray, shape (n,)
+        Natural logs of B / B_opt, rising evenly.
+    log_cost : ndarray, shape (n,)
+        Natural logs of E(B) / E_min: 0 at B_opt, positive elsewhere, infinite below B_min.
+    """
+
+    log_ratio: FloatArray
+    log_cost: FloatArray
+
+    @classmethod
+    def of(cls, targets: Sequence[TargetRecord]) -> "Cost":
+        """Take the median of the laws of one or more targets."""
+        log_ratio = np.arange(_SMALLEST, _LARGEST, _STEP)
+        curves = []
+        for target in targets:
+            free = free_from_params(target.params)
+            log_b_opt = free[1]
+            log_steps = LAWS["revised"].log_steps(free, log_b_opt + log_ratio)
+            curves.append(log_steps + log_ratio - free[0])  # B S / (B_opt S_opt)
+        # of an even number, the lower median: the mean of a finite and an infinite cost would be infinite
+        return cls(log_ratio, np.sort(curves, axis=0)[(len(curves) - 1) // 2])
+
+    def log_cost_at(self, log_ratio: FloatArray) -> FloatArray:
+        """Return ln phi; infinite below B_min."""
+        place = np.clip((log_ratio - _SMALLEST) / _STEP, 0.0, len(self.log_ratio) - 1.001)
+        left = place.astype(int)
+        share = place - left
+        with np.errstate(invalid="ignore"):
+            between = self.log_cost[left] * (1.0 - share) + self.log_cost[left + 1] * share
+        # beside an infinite cost there is nothing to interpolate
+        return np.where(np.isfinite(between), between, np.inf)
+
+    def largest_ratio(self, cost: float) -> float:
+        """Return the largest B / B_opt that costs at most ``cost`` times the fewest tokens."""
+        affordable = np.flatnonzero(self.log_cost <= np.log(cost))
+        return float(np.exp(self.log_ratio[affordable[-1]])) if len(affordable) else 1.0

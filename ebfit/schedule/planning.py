@@ -1,0 +1,250 @@
+"""From a fit and what the user wants to the document plan.json."""
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import isnan
+from typing import Any, Literal
+
+from ebfit import __version__
+from ebfit.batch_plan import BatchPlan, PlanError
+from ebfit.errors import BadInputError, CannotAnswerError
+from ebfit.files import Estimate, Plan, PlanComparison, PlanPrediction, PlanTrends, StageRecord
+from ebfit.schedule.policies import POLICIES, Bound, Curve, parse
+from ebfit.schedule.prediction import level_reached
+from ebfit.schedule.source import Source
+from ebfit.schedule.stages import StageOptions, decay_start, lay_out
+from ebfit.text import short
+
+LrRule = Literal["none", "sqrt", "linear"]
+_LR_POWER: dict[str, float] = {"none": 0.0, "sqrt": 0.5, "linear": 1.0}
+FAR = 10.0  # beyond the largest measured D by this factor, an extrapolation is called far
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is wanted of a plan beyond the shape of its stages.
+
+    Attributes
+    ----------
+    policy : str
+        As in --policy: ``optimal``, ``loss``, ``minimum``, ``overhead:0.05``.
+    bound : {"low", "value", "high"}
+        Which end of the interval of the policy's batch size.
+    lr_rule : {"none", "sqrt", "linear"}
+        How the learning rate follows the batch size.
+    """
+
+    policy: str = "optimal"
+    bound: Bound = "value"
+    lr_rule: LrRule = "none"
+
+
+def make_plan(source: Source, options: StageOptions, wanted: Wanted) -> Plan:
+    """Make a plan of a fit.
+
+    Raises
+    ------
+    BadInputError
+        If the options contradict each other or the policy is none.
+    CannotAnswerError
+        If the fit does not identify what the policy follows.
+    """
+    policy, argument = parse(wanted.policy, POLICIES)
+    curve = policy.curve(source, argument).at_bound(wanted.bound)
+    if isnan(curve.batch_at(options.total_tokens)):
+        raise CannotAnswerError(
+            f"{source.name}: its trend has no band for --bound {wanted.bound}. Fit anew with this version of ebfit."
+        )
+    layout = lay_out(curve.batch_at, options)
+    loss_trend = source.loss_trend()
+    losses = [
+        None if loss_trend is None or start == 0 else loss_trend.loss_at(curve.level_at(start))
+        for start, _ in layout.sizes
+    ]
+    plan = _whole_steps(layout.sizes, options, wanted, policy_text=wanted.policy, start_losses=losses)
+    warnings = [*layout.warnings, *_warnings(source, curve, plan)]
+    b_opt = source.b_opt_if_known()
+    return _document(
+        replace(plan, warnings=tuple(warnings)),
+        options,
+        wanted,
+        group=source.group,
+        trends=PlanTrends(b_opt_vs_tokens=b_opt, b_min_vs_tokens=source.b_min_if_known()),
+        comparison=_comparison(
+            plan, None if b_opt is None else options.rounded(b_opt.batch_at(plan.total_tokens)[0])
+        ),
+        prediction=None if _beyond(curve, plan) > FAR else _prediction(plan, source),
+    )
+
+
+def given_plan(sizes: list[tuple[int, int]], options: StageOptions, wanted: Wanted) -> Plan:
+    """Make a plan of stages that the user gives, (start_tokens, batch_tokens) each.
+
+    Raises
+    ------
+    BadInputError
+        If they are none: out of order, a falling batch, no whole sequences.
+    """
+    if sizes[0][0] != 0:
+        raise BadInputError(f"--stages: the first stage starts at {sizes[0][0]:,} tokens. Start it at 0.")
+    for (start, _), (following, _) in pairwise(sizes):
+        if following <= start or following >= options.total_tokens:
+            raise BadInputError(
+                f"--stages: a stage at {following:,} tokens must come after {start:,} and before the end, "
+                f"{options.total_tokens:,}."
+            )
+    for _, batch in sizes:
+        if batch % options.multiple:
+            lower = batch // options.multiple * options.multiple
+            near = " or ".join(f"{size:,}" for size in (lower, lower + options.multiple) if size)
+            raise BadInputError(
+                f"--stages: {batch:,} tokens is no multiple of {options.multiple:,}, {options.multiple_sequences:,} "
+                f"sequences. The nearest that are: {near}."
+            )
+    plan = _whole_steps(sizes, options, wanted, policy_text="given", start_losses=None)
+    moved = [
+        f"stage {number} starts at {stage.start_tokens:,} tokens in place of {start:,}: stages end after whole steps."
+        for number, (stage, (start, _)) in enumerate(zip(plan.stages, sizes, strict=True), start=1)
+        if stage.start_tokens != start
+    ]
+    return _document(
+        replace(plan, warnings=tuple(moved)), options, wanted, comparison=_comparison(plan, None)
+    )
+
+
+def _whole_steps(
+    sizes: list[tuple[int, int]],
+    options: StageOptions,
+    wanted: Wanted,
+    policy_text: str,
+    start_losses: list[float | None] | None,
+) -> BatchPlan:
+    power = _LR_POWER[wanted.lr_rule]
+    try:
+        plan = BatchPlan.from_sizes(
+            sizes,
+            total_tokens=options.total_tokens,
+            seq_len=options.seq_len,
+            lr_scales=[(batch / sizes[0][1]) ** power for _, batch in sizes],
+            start_losses=start_losses,
+            warmup_tokens=options.warmup_tokens,
+            policy=policy_text,
+        )
+    except PlanError as error:
+        raise BadInputError(f"no plan can be made of this: {error}") from None
+    return replace(plan, decay_start_tokens=decay_start(plan, options))
+
+
+def _warnings(source: Source, curve: Curve, plan: BatchPlan) -> list[str]:
+    warnings = []
+    disagreement = source.disagreement()
+    if disagreement:
+        warnings.append(disagreement)
+    if curve.trend.exponent <= 0.0:
+        warnings.append(
+            f"the batch size does not grow with tokens in {source.name} (exponent {curve.trend.exponent:.2f}): the "
+            "plan keeps one size."
+        )
+    beyond = _beyond(curve, plan)
+    if beyond > FAR:
+        warnings.append(
+            f"the plan goes {beyond:,.0f} times beyond the largest measured D, {short(curve.trend.d_high)} tokens, too "
+            "far to tell what it saves. Longer small runs would shorten the way."
+        )
+    largest = source.largest_batch()
+    if plan.stages[-1].batch_tokens > 1.05 * largest and beyond <= FAR:
+        warnings.append(
+            f"the largest batch size of the plan is above the largest that was run, {short(largest)} tokens."
+        )
+    if curve.trend is source.b_min_if_known():
+        warnings.append(
+            "at B_min itself a loss is reached only after endless steps: take this as the edge to stay above, or use "
+            "--policy optimal."
+        )
+    return warnings
+
+
+def _beyond(curve: Curve, plan: BatchPlan) -> float:
+    return plan.total_tokens / curve.trend.d_high
+
+
+def _comparison(plan: BatchPlan, best: int | None) -> list[PlanComparison]:
+    """Count the steps of constant batches over the same tokens."""
+    first, last = plan.stages[0].batch_tokens, plan.stages[-1].batch_tokens
+    constant: list[tuple[Literal["best_constant", "first_stage", "last_stage"], int]] = [
+        ("first_stage", first),
+        ("last_stage", last),
+    ]
+    if best is not None:
+        constant.insert(0, ("best_constant", best))
+    return [
+        PlanComparison(name=name, batch_tokens=batch, steps=plan.total_tokens // batch)
+        for name, batch in constant
+    ]
+
+
+def _prediction(plan: BatchPlan, source: Source) -> PlanPrediction | None:
+    trend = source.b_opt_if_known()
+    if trend is None:
+        return None
+    confidence = float(source.fit.settings.get("confidence", 0.95))
+    reached = level_reached(plan, trend, source.cost, confidence)
+    loss_trend = source.loss_trend()
+    losses = [
+        None if loss_trend is None or estimate.value is None else loss_trend.loss_at(estimate.value)
+        for estimate in (reached.by_steps, reached.by_loss)
+    ]
+    return PlanPrediction(
+        at_tokens=plan.decay_start_tokens or plan.total_tokens,
+        same_loss_by_loss=reached.by_loss,
+        same_loss_by_steps=reached.by_steps,
+        loss_low=losses[0],
+        loss_high=losses[1],
+    )
+
+
+def _document(plan: BatchPlan, options: StageOptions, wanted: Wanted, **parts: Any) -> Plan:
+    trends: PlanTrends | None = parts.get("trends")
+    trend = None if trends is None else trends.b_opt_vs_tokens
+    stages = []
+    for stage in plan.stages:
+        end = plan.total_tokens if stage is plan.stages[-1] else stage.end_tokens
+        asked = None
+        if trend is not None:
+            value, low, high = trend.batch_at(end)
+            asked = Estimate(value=value, low=_known(low), high=_known(high), status="ok")
+        stages.append(
+            StageRecord(
+                start_tokens=stage.start_tokens,
+                start_step=stage.start_step,
+                batch_tokens=stage.batch_tokens,
+                batch_sequences=stage.batch_sequences,
+                steps=stage.steps,
+                lr_scale=stage.lr_scale,
+                start_loss=stage.start_loss,
+                b_opt_at_end=asked,
+                beyond_measured=None if trend is None else end / trend.d_high,
+            )
+        )
+    return Plan(
+        schema="ebfit.plan/1",
+        ebfit_version=__version__,
+        total_tokens=plan.total_tokens,
+        seq_len=plan.seq_len,
+        policy=plan.policy,
+        bound=wanted.bound,
+        lr_rule=wanted.lr_rule,
+        micro_batch=options.micro_batch,
+        data_parallel=options.data_parallel,
+        warmup_tokens=plan.warmup_tokens,
+        decay_start_tokens=plan.decay_start_tokens,
+        total_steps=plan.total_steps,
+        leftover_tokens=plan.leftover_tokens,
+        stages=stages,
+        warnings=list(plan.warnings),
+        **parts,
+    )
+
+
+def _known(value: float) -> float | None:
+    return None if isnan(value) else value

@@ -1,0 +1,316 @@
+"""From a curve B(D) to stages of constant batch size.
+
+A batch size is held while it is the nearest of the sizes to the curve: the change from b to the next size b' comes
+where the curve passes sqrt(b b'). The sizes go down from the curve's value at the end of the stable phase, each smaller
+than the one above by the step factor. Then those go whose stage would be too short, or would end within the warmup.
+Where the changes lie is our choice; arXiv 2601.05034 does not say in our hands how its stages were made.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import lcm, log2, sqrt
+
+import numpy as np
+
+from ebfit.batch_plan import BatchPlan
+from ebfit.errors import BadInputError
+from ebfit.laws import FloatArray
+from ebfit.text import short
+
+_DEFAULT_SHORTEST = 100  # a stage takes at least this part of all tokens
+_DEFAULT_FACTOR = 2.0
+_GRID = 4000
+_MOST_SIZES = 200
+
+
+@dataclass(frozen=True)
+class StageOptions:
+    """What stages must look like; sizes and stretches in tokens.
+
+    Attributes
+    ----------
+    total_tokens, seq_len : int
+    warmup_tokens, decay_tokens : int
+        The batch stays put during both.
+    batch_multiple : int or None
+        Batch sizes are multiples of it.
+    micro_batch, data_parallel : int or None
+        Batch sizes are multiples of their product, in sequences.
+    min_batch, max_batch : int or None
+    step_factor : float or None
+        From one size to the next; 2 by default.
+    sizes : sequence of int or None
+        The sizes to use, in place of a factor.
+    max_stages : int or None
+    min_stage_tokens : int or None
+        A hundredth of all tokens by default.
+    power_of_two : bool
+        Batch sizes are powers of two, in sequences.
+    """
+
+    total_tokens: int
+    seq_len: int
+    warmup_tokens: int = 0
+    decay_tokens: int = 0
+    batch_multiple: int | None = None
+    micro_batch: int | None = None
+    data_parallel: int | None = None
+    min_batch: int | None = None
+    max_batch: int | None = None
+    step_factor: float | None = None
+    sizes: Sequence[int] | None = None
+    max_stages: int | None = None
+    min_stage_tokens: int | None = None
+    power_of_two: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("total_tokens", "seq_len"):
+            if getattr(self, name) < 1:
+                raise BadInputError(f"{_option(name)} must be positive.")
+        if self.step_factor is not None and not 1.01 <= self.step_factor <= 1000.0:
+            raise BadInputError(
+                f"--step-factor {self.step_factor:g}: give a ratio of sizes from 1.01 to 1000."
+            )
+        if self.sizes is not None and self.step_factor is not None:
+            raise BadInputError("--sizes and --step-factor both say which sizes to use. Give one of them.")
+        if self.max_stages is not None and self.max_stages < 1:
+            raise BadInputError(f"--max-stages {self.max_stages}: give 1 or more.")
+        if self.warmup_tokens + self.decay_tokens >= self.total_tokens:
+            raise BadInputError(
+                f"a warmup of {self.warmup_tokens:,} and a decay of {self.decay_tokens:,} tokens leave no stable phase "
+                f"in {self.total_tokens:,} tokens. Make them shorter."
+            )
+        if self.power_of_two and self.multiple_sequences & (self.multiple_sequences - 1):
+            raise BadInputError(
+                f"batch sizes must be multiples of {self.multiple_sequences} sequences, and no power of two is. Leave "
+                "out --round-to-power-of-two."
+            )
+        if self.smallest > self.largest:
+            raise BadInputError(self._no_room())
+
+    @property
+    def multiple(self) -> int:
+        """What all batch sizes are multiples of, tokens."""
+        at_once = (self.micro_batch or 1) * (self.data_parallel or 1) * self.seq_len
+        return lcm(at_once, self.batch_multiple or 1)
+
+    @property
+    def multiple_sequences(self) -> int:
+        """The same in sequences."""
+        return self.multiple // self.seq_len
+
+    @property
+    def smallest(self) -> int:
+        """The smallest batch size that is allowed, tokens."""
+        smallest = -(-(self.min_batch or 1) // self.multiple) * self.multiple
+        return self._power(smallest, up=True) if self.power_of_two else smallest
+
+    @property
+    def largest(self) -> int:
+        """The largest batch size that is allowed, tokens."""
+        largest = min(self.max_batch or self.total_tokens, self.total_tokens) // self.multiple * self.multiple
+        return self._power(largest, up=False) if self.power_of_two and largest else largest
+
+    @property
+    def stable_until(self) -> int:
+        """Where the decay begins, tokens."""
+        return self.total_tokens - self.decay_tokens
+
+    @property
+    def shortest(self) -> int:
+        """The least tokens of a stage."""
+        default = self.total_tokens // _DEFAULT_SHORTEST
+        return default if self.min_stage_tokens is None else self.min_stage_tokens
+
+    def rounded(self, batch: float) -> int:
+        """Return the nearest batch size that is allowed."""
+        if self.power_of_two:
+            nearest = 2 ** round(log2(max(batch / self.seq_len, 1.0))) * self.seq_len
+        else:
+            nearest = round(batch / self.multiple) * self.multiple
+        return min(max(nearest, self.smallest), self.largest)
+
+    def _power(self, batch: int, up: bool) -> int:
+        power = (batch // self.seq_len).bit_length() - 1
+        if up and (1 << power) * self.seq_len < batch:
+            power += 1
+        return (1 << power) * self.seq_len
+
+    def _no_room(self) -> str:
+        if self.max_batch is not None and self.min_batch is not None and self.max_batch < self.min_batch:
+            return f"--max-batch {self.max_batch:,} is less than --min-batch {self.min_batch:,}."
+        if self.total_tokens < self.multiple:
+            return (
+                f"--total-tokens {self.total_tokens:,} is less than one batch: sizes are multiples of "
+                f"{self.multiple:,} tokens here."
+            )
+        limit = (
+            f"--max-batch {self.max_batch:,}" if self.max_batch else f"--total-tokens {self.total_tokens:,}"
+        )
+        reasons = [f"--seq-len {self.seq_len:,}"]
+        if self.micro_batch or self.data_parallel:
+            reasons.append(
+                f"--micro-batch {self.micro_batch or 1} x --data-parallel {self.data_parallel or 1}"
+            )
+        if self.batch_multiple:
+            reasons.append(f"--batch-multiple {self.batch_multiple:,}")
+        least = f", and not below --min-batch {self.min_batch:,}" if self.min_batch else ""
+        return (
+            f"no batch size is possible: sizes are multiples of {self.multiple:,} tokens ({', '.join(reasons)})"
+            f"{least}; {limit} is too small."
+        )
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Batch sizes in tokens and where each begins, the first at 0; and what the user must be told."""
+
+    sizes: list[tuple[int, int]]
+    warnings: list[str] = field(default_factory=list)
+
+
+def lay_out(batch_at: Callable[[float], float], options: StageOptions) -> Layout:
+    """Choose sizes and where they begin.
+
+    Parameters
+    ----------
+    batch_at : callable
+        Tokens consumed -> the batch size that is asked for, in tokens, finite.
+    options : StageOptions
+
+    Raises
+    ------
+    BadInputError
+        If a size of ``options.sizes`` is not allowed.
+    """
+    end = options.stable_until
+    inverse = _Inverse(batch_at, end)
+    asked = inverse.largest
+    sizes = _falling_sizes(asked, inverse, options) if options.sizes is None else _checked(options)
+    given = list(sizes)
+    while True:
+        starts = [0, *(inverse.tokens(sqrt(low) * sqrt(high)) for low, high in pairwise(sizes))]
+        worst = _to_drop(starts, sizes, options)
+        if worst is None:
+            break
+        del sizes[worst]
+    return Layout(list(zip(starts, sizes, strict=True)), _warnings(asked, given, sizes, inverse, options))
+
+
+def decay_start(plan: BatchPlan, options: StageOptions) -> int | None:
+    """Return where the decay begins, moved up to a whole step; None without a decay."""
+    if not options.decay_tokens:
+        return None
+    return min(plan.tokens_at(plan.steps_until(options.stable_until)), plan.total_tokens)
+
+
+class _Inverse:
+    """Where a curve first passes a batch size."""
+
+    def __init__(self, batch_at: Callable[[float], float], end: int) -> None:
+        self.end = end
+        self._log_tokens: FloatArray = np.linspace(0.0, np.log(end), _GRID)
+        batches = [batch_at(tokens) for tokens in np.exp(self._log_tokens)]
+        self._log_batch = np.maximum.accumulate(np.log(batches))
+        self.largest = float(np.exp(self._log_batch[-1]))
+
+    def tokens(self, batch: float) -> int:
+        """Return the tokens after which the curve is at ``batch``; beyond the end where it never gets there."""
+        log_batch = np.log(batch)
+        if log_batch > self._log_batch[-1]:
+            return self.end + 1
+        after = int(np.searchsorted(self._log_batch, log_batch))
+        if after == 0:
+            return 0
+        low, high = self._log_batch[after - 1], self._log_batch[after]
+        share = (log_batch - low) / (high - low)
+        before = self._log_tokens[after - 1]
+        return round(float(np.exp(before + share * (self._log_tokens[after] - before))))
+
+
+def _falling_sizes(asked: float, inverse: _Inverse, options: StageOptions) -> list[int]:
+    factor = options.step_factor or _DEFAULT_FACTOR
+    largest = min(max(asked, options.smallest), options.largest)
+    sizes = [options.rounded(largest)]
+    for k in range(1, _MOST_SIZES):
+        raw = largest / factor**k
+        if raw < options.smallest / sqrt(factor):
+            break
+        size = options.rounded(raw)
+        if size < sizes[-1]:
+            if inverse.tokens(sqrt(size) * sqrt(sizes[-1])) < max(options.shortest, 1):
+                break  # all that are smaller would be shorter still
+            sizes.append(size)
+    return sizes[::-1]
+
+
+def _checked(options: StageOptions) -> list[int]:
+    assert options.sizes is not None
+    for size in options.sizes:
+        if size % options.multiple or options.rounded(size) != size:
+            lower = size // options.multiple * options.multiple
+            near = " or ".join(f"{near:,}" for near in (lower, lower + options.multiple) if near)
+            reason = (
+                f"is no multiple of {options.multiple:,} tokens ({options.multiple_sequences:,} sequences)"
+                if size % options.multiple
+                else "is outside --min-batch and --max-batch, or no power of two"
+            )
+            raise BadInputError(f"--sizes: {size:,} {reason}. The nearest that are: {near}.")
+    return sorted(set(options.sizes))
+
+
+def _to_drop(starts: Sequence[int], sizes: Sequence[int], options: StageOptions) -> int | None:
+    """Return the number of a size that must go, or None."""
+    if len(sizes) == 1:
+        return None
+    if starts[1] <= options.warmup_tokens:
+        return 0
+    if starts[-1] >= options.stable_until:
+        return len(sizes) - 1
+    ends = [*starts[1:], options.total_tokens]
+    lengths = [end - start for start, end in zip(starts, ends, strict=True)]
+    # the start of a stage moves up to a whole step of the one before, which may eat a part of it
+    needed = [max(options.shortest, 2 * size) for size in sizes]
+    too_short = [i for i, length in enumerate(lengths) if length < needed[i]]
+    if too_short:
+        return min(too_short, key=lambda i: lengths[i])
+    if options.max_stages is not None and len(sizes) > options.max_stages:
+        return min(range(len(sizes)), key=lambda i: lengths[i])
+    return None
+
+
+def _warnings(
+    asked: float, given: Sequence[int], sizes: Sequence[int], inverse: _Inverse, options: StageOptions
+) -> list[str]:
+    warnings = []
+    if options.max_batch is not None and asked > 1.05 * options.max_batch:
+        warnings.append(
+            f"the policy asks for {short(asked)} tokens at the end of the stable phase; --max-batch holds it at "
+            f"{short(sizes[-1])}."
+        )
+    if asked < options.smallest / 1.05:
+        reason = "--min-batch" if options.min_batch else f"a multiple of {options.multiple:,} tokens"
+        warnings.append(
+            f"the policy asks for {short(asked)} tokens even when the stable phase ends, less than {reason} allows: "
+            f"the plan is at {short(sizes[-1])} throughout."
+        )
+    if options.sizes is not None:
+        for size in sorted(set(given) - set(sizes)):
+            reached = inverse.tokens(size)
+            why = (
+                f"the policy is only at {short(asked)} when the stable phase ends"
+                if reached > options.stable_until
+                else "its stage would be too short, or lie within the warmup"
+            )
+            warnings.append(f"--sizes: {size:,} tokens is not used: {why}.")
+        if asked > 1.5 * sizes[-1]:
+            warnings.append(
+                f"--sizes: the policy asks for {short(asked)} tokens at the end of the stable phase, and the largest "
+                f"size is {short(sizes[-1])}."
+            )
+    return warnings
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
