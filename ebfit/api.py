@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ebfit import __version__, targets, trends
+from ebfit import __version__, targets
 from ebfit.crossings import SmoothCurve
 from ebfit.errors import BadInputError, CannotAnswerError
 from ebfit.files import (
@@ -25,6 +25,7 @@ from ebfit.points import PointsTable
 from ebfit.records import input_record, run_record
 from ebfit.runs import LossKind, ReadOptions, Run, files_read
 from ebfit.samples import Sample, choose_loss, one_size_where_alike, sample_from_curves, smooth_runs
+from ebfit.trends import Group, find_trends
 
 LawName = Literal["revised", "classic"]
 _MOST_TARGETS = 200
@@ -110,17 +111,12 @@ def fit(
         inputs = [input_record(path) for path in files_read(source, read_options)]
 
     records: list[TargetRecord] = []
-    found_trends = Trends()
+    groups: list[Group] = []
     for sample in samples:
         fitted, passed_over = _fit_sample(sample, law, bootstrap, confidence, seed)
         skipped += passed_over
         records += [_target_record(sample, t, result) for t, result in fitted]
-        if law == "revised" and len(samples) == 1:
-            results = [result for _, result in fitted]
-            found_trends = Trends(
-                b_opt_vs_tokens=trends.power_law(results, "b_opt", confidence),
-                b_min_vs_tokens=trends.power_law(results, "b_min", confidence),
-            )
+        groups.append(_group(sample, fitted))
     if not records:
         raise CannotAnswerError(_nothing_fitted(law, samples, skipped, automatic=requested is None))
     return Fit(
@@ -131,7 +127,7 @@ def fit(
         runs=runs,
         targets=records,
         skipped_targets=skipped,
-        trends=found_trends,
+        trends=find_trends(groups, confidence) if law == "revised" else Trends(),
         warnings=warnings,
     )
 
@@ -311,6 +307,16 @@ def _target_record(sample: Sample, t: int, result: TargetFit) -> TargetRecord:
         ),
         warnings=warnings,
         points=_point_records(sample, t),
+    )
+
+
+def _group(sample: Sample, fitted: Sequence[tuple[int, TargetFit]]) -> Group:
+    data = sample.observations
+    return Group(
+        name=sample.group,
+        losses=[sample.targets[t] for t, _ in fitted],
+        fewest_tokens=[float(np.exp(data.mean_log_tokens(t).min())) for t, _ in fitted],
+        fits=[result for _, result in fitted],
     )
 
 

@@ -14,7 +14,7 @@ from ebfit.fitting import Observations, fit_targets
 from ebfit.laws import classic, power, revised
 from ebfit.runs import Run
 from ebfit.runs.run import Curve
-from ebfit.trends import power_law
+from ebfit.trends import Group, find_trends
 
 QUICK = {"replicates": 100, "confidence": 0.95, "seed": 0}
 
@@ -311,4 +311,5 @@ def test_a_target_without_a_known_d_takes_no_part_in_a_trend(tmp_path):
     ]
     assert {fit.numbers["b_min"].status for fit in fits} == {"ok"}
     assert {fit.numbers["b_opt"].status for fit in fits} == {"lower_bound"}
-    assert power_law(fits, "b_min", 0.95) is None
+    group = Group(None, [2.2, 2.1, 2.0], [1e7, 2e7, 4e7], fits)
+    assert find_trends([group], 0.95).b_min_vs_tokens is None
