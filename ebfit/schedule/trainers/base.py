@@ -59,23 +59,33 @@ class ReadSchedule:
     start_unit : {"tokens", "sequences", "steps"}
     batch_sequences : tuple of int
         As many as ``starts``. Not checked: it may fall, or be no multiple of anything.
+    batch_tokens : tuple of int or None
+        As written, where the file gives batch sizes in tokens; ``batch_sequences`` are then these by the sequence
+        length, rounded down.
+    seq_len : int or None
+        Tokens per sequence, where the file says it.
     warmup_sequences, decay_sequences, total_sequences : int or None
         Of the learning rate and the run, where the file counts them in samples or tokens.
     warmup_steps, decay_steps, total_steps : int or None
         The same where the file counts iterations.
+    refusals : list of str
+        For what the trainer will refuse the file when it starts, in words.
     warnings : list of str
-        What is wrong in the file itself, in words.
+        What else is wrong in the file itself, in words.
     """
 
     starts: tuple[int, ...]
     start_unit: str
     batch_sequences: tuple[int, ...]
+    batch_tokens: tuple[int, ...] | None = None
+    seq_len: int | None = None
     warmup_sequences: int | None = None
     decay_sequences: int | None = None
     total_sequences: int | None = None
     warmup_steps: int | None = None
     decay_steps: int | None = None
     total_steps: int | None = None
+    refusals: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
 
