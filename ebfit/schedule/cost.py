@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ebfit.errors import CannotAnswerError
 from ebfit.files import TargetRecord
 from ebfit.laws import LAWS, FloatArray
 from ebfit.laws.revised import free_from_params
@@ -38,14 +39,25 @@ class Cost:
 
     @classmethod
     def of(cls, targets: Sequence[TargetRecord]) -> "Cost":
-        """Take the median of the laws of one or more targets."""
+        """Take the median of the laws of the targets.
+
+        Raises
+        ------
+        CannotAnswerError
+            If no target holds the parameters of a law.
+        """
         log_ratio = np.arange(_SMALLEST, _LARGEST, _STEP)
         curves = []
         for target in targets:
-            free = free_from_params(target.params)
+            try:
+                free = free_from_params(target.params)
+            except (ValueError, KeyError, ZeroDivisionError):
+                continue  # a shape at the very edge of what the law allows, rounded over it in the file
             log_b_opt = free[1]
             log_steps = LAWS["revised"].log_steps(free, log_b_opt + log_ratio)
             curves.append(log_steps + log_ratio - free[0])  # B S / (B_opt S_opt)
+        if not curves:
+            raise CannotAnswerError("no target of the fit holds the parameters of a revised law. Fit anew.")
         # of an even number, the lower median: the mean of a finite and an infinite cost would be infinite
         return cls(log_ratio, np.sort(curves, axis=0)[(len(curves) - 1) // 2])
 
@@ -61,5 +73,5 @@ class Cost:
 
     def largest_ratio(self, cost: float) -> float:
         """Return the largest B / B_opt that costs at most ``cost`` times the fewest tokens."""
-        affordable = np.flatnonzero(self.log_cost <= np.log(cost))
-        return float(np.exp(self.log_ratio[affordable[-1]])) if len(affordable) else 1.0
+        dearer = self.log_ratio >= 0.0  # from B_opt on, where the cost rises with the batch
+        return float(np.exp(np.interp(np.log(cost), self.log_cost[dearer], self.log_ratio[dearer])))

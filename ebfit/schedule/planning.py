@@ -102,14 +102,11 @@ def given_plan(sizes: list[tuple[int, int]], options: StageOptions, wanted: Want
                 f"sequences. The nearest that are: {near}."
             )
     plan = _whole_steps(sizes, options, wanted, policy_text="given", start_losses=None)
-    moved = [
-        f"stage {number} starts at {stage.start_tokens:,} tokens in place of {start:,}: stages end after whole steps."
-        for number, (stage, (start, _)) in enumerate(zip(plan.stages, sizes, strict=True), start=1)
-        if stage.start_tokens != start
-    ]
-    return _document(
-        replace(plan, warnings=tuple(moved)), options, wanted, comparison=_comparison(plan, None)
-    )
+    late = max(stage.start_tokens - start for stage, (start, _) in zip(plan.stages, sizes, strict=True))
+    if late:
+        moved = f"stages start up to {late:,} tokens later than given, because they end after whole steps."
+        plan = replace(plan, warnings=(moved,))
+    return _document(plan, options, wanted, comparison=_comparison(plan, None))
 
 
 def _whole_steps(

@@ -273,11 +273,14 @@ def _to_drop(starts: Sequence[int], sizes: Sequence[int], options: StageOptions)
     # the start of a stage moves up to a whole step of the one before, which may eat a part of it
     needed = [max(options.shortest, 2 * size) for size in sizes]
     too_short = [i for i, length in enumerate(lengths) if length < needed[i]]
-    if too_short:
-        return min(too_short, key=lambda i: lengths[i])
-    if options.max_stages is not None and len(sizes) > options.max_stages:
-        return min(range(len(sizes)), key=lambda i: lengths[i])
-    return None
+    if too_short == [len(sizes) - 1]:
+        return len(sizes) - 1
+    too_many = options.max_stages is not None and len(sizes) > options.max_stages
+    if not (too_short or too_many):
+        return None
+    if options.sizes is None:
+        return 0  # the smallest: the others keep their ratio, and a batch too large costs less than one too small
+    return min(too_short or range(len(sizes)), key=lambda i: lengths[i])
 
 
 def _warnings(

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from ebfit.files import Plan, Trend
+from ebfit.files import Plan, PlanTrends, Trend
 from ebfit.report.plots import style
 from ebfit.report.plots.style import BATCHES
 from ebfit.text import short
@@ -18,24 +18,21 @@ _POINTS = 200
 def draw(plan: Plan) -> Figure:
     """Draw the stages of a plan over tokens, both axes logarithmic."""
     legend: style.Legend = {"plan": Line2D([], [], color=style.INK, linewidth=1.6)}
-    trends = (
-        {}
-        if plan.trends is None
-        else {
-            "b_min": plan.trends.b_min_vs_tokens,
-            "b_opt": plan.trends.b_opt_vs_tokens,
-        }
-    )
-    known = {name: trend for name, trend in trends.items() if trend is not None}
+    trends = plan.trends or PlanTrends()
+    named = {"b_min": trends.b_min_vs_tokens, "b_opt": trends.b_opt_vs_tokens}
+    known = {name: trend for name, trend in named.items() if trend is not None}
     for name in known:
         look = BATCHES[name]
         legend[f"{look.symbol} of the fit"] = (style.band(look.colour), Line2D([], [], color=look.colour))
-    measured = [trend.d_high for trend in known.values()]
     start = _first_token(plan)
-    if measured and max(measured) > start:
+    measured = (
+        max(start, min((trend.d_low for trend in known.values()), default=0.0)),
+        min(plan.total_tokens, max((trend.d_high for trend in known.values()), default=0.0)),
+    )
+    if measured[0] < measured[1]:
         legend["measured"] = Patch(facecolor=style.PALE)
     if plan.decay_start_tokens is not None:
-        legend["decay"] = Patch(facecolor=style.GREY, alpha=0.25)
+        legend["decay"] = Patch(facecolor="white", edgecolor=style.GREY, hatch="////", linewidth=0)
     layout = style.Layout(width=4.6, height=3.0, top=0.15, right=0.2, between_rows=0.3)
     figure, (panel,) = style.panels(1, layout, legend)
     axes = panel.axes
@@ -45,11 +42,17 @@ def draw(plan: Plan) -> Figure:
     style.log_axis(axes.yaxis, min([*sizes, *lines]) / 1.5, max([*sizes, *lines]) * 1.5, most=8)
     axes.set_xlabel("tokens consumed")
     axes.set_ylabel("batch size (tokens)")
-    if measured and max(measured) > start:
-        axes.axvspan(start, min(max(measured), plan.total_tokens), color=style.PALE, linewidth=0, zorder=0)
+    if measured[0] < measured[1]:
+        axes.axvspan(*measured, color=style.PALE, linewidth=0, zorder=0)
     if plan.decay_start_tokens is not None:
         axes.axvspan(
-            plan.decay_start_tokens, plan.total_tokens, color=style.GREY, alpha=0.25, linewidth=0, zorder=0
+            plan.decay_start_tokens,
+            plan.total_tokens,
+            facecolor="none",
+            edgecolor=style.GREY,
+            hatch="////",
+            linewidth=0,
+            zorder=0,
         )
     for name, trend in known.items():
         _trend(axes, trend, BATCHES[name].colour, start, plan.total_tokens)

@@ -18,15 +18,22 @@ def check_divisible(plan: BatchPlan, setup: Setup) -> None:
     BadInputError
         Naming the first such stage, and the batch sizes next to it that would do.
     """
-    at_once = sequences_at_once(setup)
     for number, stage in enumerate(plan.stages, start=1):
-        if stage.batch_sequences % at_once:
-            below = stage.batch_sequences // at_once * at_once
-            near = f"{below} or {below + at_once}" if below else f"{at_once}"
+        reason = why_not_divisible(stage.batch_sequences, setup)
+        if reason is not None:
             raise BadInputError(
-                f"stage {number}: {stage.batch_sequences} sequences are no multiple of {_product(setup)}; "
-                f"{near} would be. Make the plan with the same --micro-batch and --data-parallel."
+                f"stage {number}: {reason} Make the plan with the same --micro-batch and --data-parallel."
             )
+
+
+def why_not_divisible(batch_sequences: int, setup: Setup) -> str | None:
+    """Return a sentence that names the batch sizes next to it that would fill the devices; None if it does so itself."""
+    at_once = sequences_at_once(setup)
+    if batch_sequences % at_once == 0:
+        return None
+    below = batch_sequences // at_once * at_once
+    near = f"{below} or {below + at_once}" if below else f"{at_once}"
+    return f"{batch_sequences} sequences are no multiple of {_product(setup)}; {near} would be."
 
 
 def _product(setup: Setup) -> str:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ebfit.batch_plan import BatchPlan
 from ebfit.errors import BadInputError
+from ebfit.schedule.trainers.base import Setup
 from ebfit.text import short
 
 # What a trainer does, as (start_tokens, batch_tokens) from stage to stage: the first start is 0, later ones rise and
@@ -101,6 +102,27 @@ def deviation_note(plan: BatchPlan, as_run: BatchPlan) -> str | None:
         f"the batch size is at most a factor of {most:.2f} {side} the plan (at {short(deviation.at_tokens)} tokens), "
         f"and a factor of {deviation.mean_ratio:.2f} off on average over tokens."
     )
+
+
+def notes_on_deviation(plan: BatchPlan, as_run: BatchPlan, setup: Setup, name: str) -> list[str]:
+    """Return what the user must know where a straight ramp is not the plan.
+
+    Raises
+    ------
+    BadInputError
+        In place of a note, if ``setup.strict`` and any batch size differs.
+    """
+    if sizes_of(as_run) == sizes_of(lay_out(plan, sizes_of(plan))):
+        return []
+    if setup.strict:
+        raise BadInputError(
+            f"the format {name} knows straight ramps only, and the plan is none. "
+            "Leave out --strict to get the nearest one."
+        )
+    note = deviation_note(plan, as_run)
+    if note is None:
+        return ["the batch size changes a few steps earlier or later than in the plan."]
+    return [f"the format {name} knows straight ramps only; this is the nearest one: {note}"]
 
 
 def best_ramp(
