@@ -222,6 +222,16 @@ class BatchPlan:
             steps, consumed = steps + more, consumed + more * stage.batch_tokens
         return steps
 
+    def steps_left(self, consumed: int) -> int:
+        """Return how many whole steps still fit into `total_tokens`; of 0 tokens consumed it is `total_steps`.
+
+        Raises
+        ------
+        PlanError
+            If ``consumed`` is negative.
+        """
+        return self.steps_until(self.total_tokens - self.stages[-1].batch_tokens + 1, consumed)
+
     def batch_for_loss(self, loss: float, current: int = 0) -> int:
         """Return the batch size, in tokens, for a loop that raises the batch by the loss it sees.
 

@@ -3,7 +3,7 @@
 Commands stand in blocks marked ``console``: ``$ `` begins a command, the lines below it are its output, a line
 ``...`` stands for any lines. A command without output below it only has to succeed. Code stands in blocks marked
 ``python``; a block marked ``output`` right below one shows what it prints. The blocks of one document run in order,
-in one folder of its own.
+in one folder of its own. Code that needs a trainer stands in blocks marked ``py``: tests/interop runs those.
 """
 
 import contextlib

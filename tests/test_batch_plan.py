@@ -98,6 +98,17 @@ def test_steps_until_counts_what_a_loop_takes_from_any_point_on(plan: BatchPlan,
     assert plan.steps_until(goal, consumed=consumed) == steps
 
 
+@given(plans(max_steps=20), st.data())
+def test_steps_left_are_the_whole_steps_of_a_loop(plan: BatchPlan, data: st.DataObject):
+    consumed = data.draw(st.integers(0, plan.total_tokens + 1))
+    tokens, steps = consumed, 0
+    while tokens + plan.batch_at(tokens) <= plan.total_tokens:
+        tokens += plan.batch_at(tokens)
+        steps += 1
+    assert plan.steps_left(consumed) == steps
+    assert plan.steps_left(0) == plan.total_steps
+
+
 @given(plans())
 def test_stages_tile_the_run(plan: BatchPlan):
     assert plan.stages[0].start_tokens == plan.stages[0].start_step == 0
