@@ -1,7 +1,32 @@
-"""The trainers that a plan can be written for, one file each; a new one is a file and a line here."""
+"""The trainers that a plan can be written for, one file each; a new one is a file, an import and a line here."""
 
+from ebfit.schedule.trainers import (
+    composer,
+    csv_plan,
+    internevo,
+    json_plan,
+    levanter,
+    lightning,
+    maxtext,
+    olmo_core,
+    phases,
+    yaml_plan,
+)
 from ebfit.schedule.trainers.base import Export, ReadSchedule, Setup, Trainer
 
-TRAINERS: dict[str, Trainer] = {}
+_ALL: tuple[Trainer, ...] = (
+    json_plan,
+    yaml_plan,
+    csv_plan,
+    olmo_core,
+    levanter,
+    maxtext,
+    internevo,
+    composer,
+    lightning,
+    phases,
+)
+
+TRAINERS: dict[str, Trainer] = {trainer.name: trainer for trainer in _ALL}
 
 __all__ = ["TRAINERS", "Export", "ReadSchedule", "Setup", "Trainer"]
