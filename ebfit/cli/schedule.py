@@ -70,7 +70,7 @@ def schedule(
         str | None,
         typer.Option(
             metavar="START:TOKENS,...",
-            help="A plan of your own, without a fit: 0:2Mi,125B:4Mi,250B:5Mi.",
+            help="A plan of your own, with or without a fit to judge it by: 0:2Mi,125B:4Mi,250B:5Mi.",
             rich_help_panel=_STAGES,
         ),
     ] = None,
@@ -227,11 +227,23 @@ def _is_given(context: typer.Context, name: str) -> bool:
 
 _SETUP = {"source", "--format", "--micro-batch", "--data-parallel"}
 _OUTPUT = {"-o", "--plots", "--strict"}
-_FOLLOWING = {"--policy", "--bound", "--group", "--sizes", "--step-factor", "--min-batch", "--max-batch"}
+_FOLLOWING = {
+    "--policy",
+    "--bound",
+    "--sizes",
+    "--step-factor",
+    "--min-batch",
+    "--max-batch",
+    "--max-stages",
+    "--min-stage-tokens",
+    "--round-to-power-of-two",
+}
 
 
 def _new_plan(given: Iterable[str], source: Path | None, values: dict[str, Any]) -> "Plan":
     """Make a plan of a fit, or of the stages that the user gives."""
+    from ebfit.files import Fit
+    from ebfit.records import input_record
     from ebfit.schedule.planning import Wanted, given_plan, make_plan
     from ebfit.schedule.source import Source
     from ebfit.schedule.stages import StageOptions
@@ -261,19 +273,15 @@ def _new_plan(given: Iterable[str], source: Path | None, values: dict[str, Any])
         power_of_two=values["power_of_two"],
     )
     wanted = Wanted(policy=values["policy"], bound=values["bound"], lr_rule=values["lr_rule"])
+    fit = None if source is None else Source(Fit.load(source), str(source), values["group"])
     if values["stages"] is not None:
-        if source is not None or _FOLLOWING & set(given):
-            raise BadInputError(
-                "--stages is a whole plan: leave out the fit, and the options that shape its sizes."
-            )
-        return given_plan(_stages(values["stages"]), options, wanted)
-
-    from ebfit.files import Fit
-    from ebfit.records import input_record
-
-    assert source is not None
-    plan = make_plan(Source(Fit.load(source), str(source), values["group"]), options, wanted)
-    plan.inputs = [input_record(source)]
+        _allow([option for option in given if option in _FOLLOWING], "--stages, which is a whole plan", set())
+        plan = given_plan(_stages(values["stages"]), options, wanted, fit)
+    else:
+        assert fit is not None, "said above"
+        plan = make_plan(fit, options, wanted)
+    if source is not None:
+        plan.inputs = [input_record(source)]
     return plan
 
 

@@ -1,14 +1,23 @@
 """From a fit and what the user wants to the document plan.json."""
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from math import isnan
-from typing import Any, Literal
+from typing import Literal
 
 from ebfit import __version__
-from ebfit.batch_plan import BatchPlan, PlanError
+from ebfit.batch_plan import BatchPlan, PlanError, Stage
 from ebfit.errors import BadInputError, CannotAnswerError
-from ebfit.files import Estimate, Plan, PlanComparison, PlanPrediction, PlanTrends, StageRecord
+from ebfit.files import (
+    Estimate,
+    LossTrend,
+    Plan,
+    PlanComparison,
+    PlanPrediction,
+    PlanTrends,
+    StageRecord,
+    Trend,
+)
 from ebfit.schedule.policies import POLICIES, Bound, Curve, parse
 from ebfit.schedule.prediction import level_reached
 from ebfit.schedule.source import Source
@@ -58,27 +67,17 @@ def make_plan(source: Source, options: StageOptions, wanted: Wanted) -> Plan:
     layout = lay_out(curve.batch_at, options)
     loss_trend = source.loss_trend()
     losses = [
-        None if loss_trend is None or start == 0 else loss_trend.loss_at(curve.level_at(start))
-        for start, _ in layout.sizes
+        _loss_at(loss_trend, curve.level_at(start), FAR) if start else None for start, _ in layout.sizes
     ]
     plan = _whole_steps(layout.sizes, options, wanted, policy_text=wanted.policy, start_losses=losses)
     warnings = [*layout.warnings, *_warnings(source, curve, plan)]
-    b_opt = source.b_opt_if_known()
-    return _document(
-        replace(plan, warnings=tuple(warnings)),
-        options,
-        wanted,
-        group=source.group,
-        trends=PlanTrends(b_opt_vs_tokens=b_opt, b_min_vs_tokens=source.b_min_if_known()),
-        comparison=_comparison(
-            plan, None if b_opt is None else options.rounded(b_opt.batch_at(plan.total_tokens)[0])
-        ),
-        prediction=None if _beyond(curve, plan) > FAR else _prediction(plan, source),
-    )
+    return _document(replace(plan, warnings=tuple(warnings)), options, wanted, source)
 
 
-def given_plan(sizes: list[tuple[int, int]], options: StageOptions, wanted: Wanted) -> Plan:
-    """Make a plan of stages that the user gives, (start_tokens, batch_tokens) each.
+def given_plan(
+    sizes: list[tuple[int, int]], options: StageOptions, wanted: Wanted, source: Source | None = None
+) -> Plan:
+    """Make a plan of stages that the user gives, (start_tokens, batch_tokens) each; a fit says what it is worth.
 
     Raises
     ------
@@ -106,7 +105,7 @@ def given_plan(sizes: list[tuple[int, int]], options: StageOptions, wanted: Want
     if late:
         moved = f"stages start up to {late:,} tokens later than given, because they end after whole steps."
         plan = replace(plan, warnings=(moved,))
-    return _document(plan, options, wanted, comparison=_comparison(plan, None))
+    return _document(plan, options, wanted, source)
 
 
 def _whole_steps(
@@ -142,16 +141,16 @@ def _warnings(source: Source, curve: Curve, plan: BatchPlan) -> list[str]:
             f"the batch size does not grow with tokens in {source.name} (exponent {curve.trend.exponent:.2f}): the "
             "plan keeps one size."
         )
-    beyond = _beyond(curve, plan)
-    if beyond > FAR:
+    if _is_far(plan, curve.trend):
+        beyond = plan.total_tokens / curve.trend.d_high
         warnings.append(
             f"the plan goes {beyond:,.0f} times beyond the largest measured D, {short(curve.trend.d_high)} tokens, too "
             "far to tell what it saves. Longer small runs would shorten the way."
         )
-    largest = source.largest_batch()
-    if plan.stages[-1].batch_tokens > 1.05 * largest and beyond <= FAR:
+    elif plan.stages[-1].batch_tokens > 1.05 * source.largest_batch():
         warnings.append(
-            f"the largest batch size of the plan is above the largest that was run, {short(largest)} tokens."
+            "the largest batch size of the plan is above the largest that was run, "
+            f"{short(source.largest_batch())} tokens."
         )
     if curve.trend is source.b_min_if_known():
         warnings.append(
@@ -161,36 +160,35 @@ def _warnings(source: Source, curve: Curve, plan: BatchPlan) -> list[str]:
     return warnings
 
 
-def _beyond(curve: Curve, plan: BatchPlan) -> float:
-    return plan.total_tokens / curve.trend.d_high
+def _loss_at(trend: LossTrend | None, level: float, beyond: float = 1.0) -> float | None:
+    """Return the loss of a level; None where no trend tells, or it lies too far beyond the measured ones."""
+    return None if trend is None or level > beyond * trend.d_high else trend.loss_at(level)
 
 
-def _comparison(plan: BatchPlan, best: int | None) -> list[PlanComparison]:
+def _is_far(plan: BatchPlan, trend: Trend) -> bool:
+    return plan.total_tokens > FAR * trend.d_high
+
+
+def _comparison(plan: BatchPlan, options: StageOptions, b_opt: Trend | None) -> list[PlanComparison]:
     """Count the steps of constant batches over the same tokens."""
     first, last = plan.stages[0].batch_tokens, plan.stages[-1].batch_tokens
     constant: list[tuple[Literal["best_constant", "first_stage", "last_stage"], int]] = [
         ("first_stage", first),
         ("last_stage", last),
     ]
-    if best is not None:
-        constant.insert(0, ("best_constant", best))
+    if b_opt is not None:
+        constant.insert(0, ("best_constant", options.rounded(b_opt.batch_at(plan.total_tokens)[0])))
     return [
         PlanComparison(name=name, batch_tokens=batch, steps=plan.total_tokens // batch)
         for name, batch in constant
     ]
 
 
-def _prediction(plan: BatchPlan, source: Source) -> PlanPrediction | None:
-    trend = source.b_opt_if_known()
-    if trend is None:
-        return None
+def _prediction(plan: BatchPlan, source: Source, b_opt: Trend) -> PlanPrediction:
     confidence = float(source.fit.settings.get("confidence", 0.95))
-    reached = level_reached(plan, trend, source.cost, confidence)
+    reached = level_reached(plan, b_opt, source.cost, confidence)
     loss_trend = source.loss_trend()
-    losses = [
-        None if loss_trend is None or estimate.value is None else loss_trend.loss_at(estimate.value)
-        for estimate in (reached.by_steps, reached.by_loss)
-    ]
+    losses = [_loss_at(loss_trend, estimate.value or 0.0) for estimate in (reached.by_steps, reached.by_loss)]
     return PlanPrediction(
         at_tokens=plan.decay_start_tokens or plan.total_tokens,
         same_loss_by_loss=reached.by_loss,
@@ -200,32 +198,15 @@ def _prediction(plan: BatchPlan, source: Source) -> PlanPrediction | None:
     )
 
 
-def _document(plan: BatchPlan, options: StageOptions, wanted: Wanted, **parts: Any) -> Plan:
-    trends: PlanTrends | None = parts.get("trends")
-    trend = None if trends is None else trends.b_opt_vs_tokens
-    stages = []
-    for stage in plan.stages:
-        end = plan.total_tokens if stage is plan.stages[-1] else stage.end_tokens
-        asked = None
-        if trend is not None:
-            value, low, high = trend.batch_at(end)
-            asked = Estimate(value=value, low=_known(low), high=_known(high), status="ok")
-        stages.append(
-            StageRecord(
-                start_tokens=stage.start_tokens,
-                start_step=stage.start_step,
-                batch_tokens=stage.batch_tokens,
-                batch_sequences=stage.batch_sequences,
-                steps=stage.steps,
-                lr_scale=stage.lr_scale,
-                start_loss=stage.start_loss,
-                b_opt_at_end=asked,
-                beyond_measured=None if trend is None else end / trend.d_high,
-            )
-        )
+def _document(plan: BatchPlan, options: StageOptions, wanted: Wanted, source: Source | None) -> Plan:
+    b_opt = None if source is None else source.b_opt_if_known()
+    prediction = None
+    if source is not None and b_opt is not None and not _is_far(plan, b_opt):
+        prediction = _prediction(plan, source, b_opt)
     return Plan(
         schema="ebfit.plan/1",
         ebfit_version=__version__,
+        group=None if source is None else source.group,
         total_tokens=plan.total_tokens,
         seq_len=plan.seq_len,
         policy=plan.policy,
@@ -237,10 +218,24 @@ def _document(plan: BatchPlan, options: StageOptions, wanted: Wanted, **parts: A
         decay_start_tokens=plan.decay_start_tokens,
         total_steps=plan.total_steps,
         leftover_tokens=plan.leftover_tokens,
-        stages=stages,
+        stages=[_stage_record(plan, stage, b_opt) for stage in plan.stages],
+        comparison=_comparison(plan, options, b_opt),
+        prediction=prediction,
+        trends=None
+        if source is None
+        else PlanTrends(b_opt_vs_tokens=b_opt, b_min_vs_tokens=source.b_min_if_known()),
         warnings=list(plan.warnings),
-        **parts,
     )
+
+
+def _stage_record(plan: BatchPlan, stage: Stage, b_opt: Trend | None) -> StageRecord:
+    record = StageRecord(**asdict(stage))
+    if b_opt is not None:
+        end = plan.total_tokens if stage is plan.stages[-1] else stage.end_tokens
+        value, low, high = b_opt.batch_at(end)
+        record.b_opt_at_end = Estimate(value=value, low=_known(low), high=_known(high), status="ok")
+        record.beyond_measured = end / b_opt.d_high
+    return record
 
 
 def _known(value: float) -> float | None:
