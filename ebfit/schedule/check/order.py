@@ -2,8 +2,11 @@
 
 from collections.abc import Iterator
 
-from ebfit.schedule.check.finding import Finding, error, warning
+from ebfit.schedule.check.finding import Finding, error, note, warning
 from ebfit.schedule.check.run import Run
+
+# Formats that say a first size, a last one and where the last begins: sizes between them may be passed over.
+_RAMPS = ("megatron-rampup", "composer")
 
 
 def order(run: Run) -> Iterator[Finding]:
@@ -52,7 +55,8 @@ def stages_without_steps(run: Run) -> Iterator[Finding]:
     if hurried:
         first = hurried[0]
         taken = "it is passed over" if run.endless_stages[first].steps == 0 else "it still takes a whole one"
-        yield warning(
+        finding = note if run.format_name in _RAMPS else warning
+        yield finding(
             f"{run.stage(first)} is shorter than one of its steps: {taken}. Leave it out, or let the next stage start "
             f"later.{_and_more(hurried)}"
         )

@@ -27,7 +27,7 @@ def check_divisible(plan: BatchPlan, setup: Setup) -> None:
 
 
 def why_not_divisible(batch_sequences: int, setup: Setup) -> str | None:
-    """Return a sentence that names the batch sizes next to it that would fill the devices; None if it does so itself."""
+    """Return a sentence that names the sizes next to a batch that would fill the devices; None if it does so."""
     at_once = sequences_at_once(setup)
     if batch_sequences % at_once == 0:
         return None
