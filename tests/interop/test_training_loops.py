@@ -278,21 +278,21 @@ def test_a_schedule_in_steps_turns_where_the_plan_says(names: dict[str, Any]):
 # --- Lightning
 
 
+def bigram_loss(layers: torch.nn.Module, tokens: torch.Tensor) -> torch.Tensor:
+    logits = layers(tokens[:, :-1]).flatten(0, 1)
+    return torch.nn.functional.cross_entropy(logits, tokens[:, 1:].flatten())
+
+
 class LightningModel(lightning.LightningModule):
     def __init__(self, names: dict[str, Any], plan: BatchPlan):
         super().__init__()
         torch.manual_seed(0)
         self.layers = torch.nn.Sequential(torch.nn.Embedding(VOCABULARY, 8), torch.nn.Linear(8, VOCABULARY))
-        self.names, self.plan = names, plan
-        self.watch = Watch(lambda model, tokens: model.loss(tokens))
-
-    def loss(self, tokens: torch.Tensor) -> torch.Tensor:
-        logits = self.layers(tokens[:, :-1]).flatten(0, 1)
-        return torch.nn.functional.cross_entropy(logits, tokens[:, 1:].flatten())
+        self.names, self.plan, self.watch = names, plan, Watch(bigram_loss)
 
     def training_step(self, batch: torch.Tensor, batch_idx: int) -> torch.Tensor:
         self.watch.micro_batch(batch)
-        return self.loss(batch)
+        return bigram_loss(self.layers, batch)
 
     def on_before_optimizer_step(self, optimizer: Any) -> None:
         self.watch.before_step(self.layers, optimizer)
@@ -318,9 +318,6 @@ def in_lightning(
     names["plan"] = plan
     follow = names["FollowPlanInLightning"](plan, MICRO_BATCH)
     model = LightningModel(names, plan)
-    model.watch.loss_of = lambda layers, tokens: torch.nn.functional.cross_entropy(
-        layers(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten()
-    )
     trainer = lightning.Trainer(
         default_root_dir=str(folder),
         accelerator="cpu",
