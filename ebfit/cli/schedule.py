@@ -200,12 +200,15 @@ def schedule(
     if plots is not None:
         writing.check_folder(plots)
     if check is not None:
+        from ebfit.cli.schedule_check import check_file
+
         _allow(given, "--check", _SETUP | {"--check", "--total-tokens", "--seq-len"})
-        raise typer.Exit(
-            schedule_output.check_file(
-                check, format_name, source, seq_len, total_tokens, Setup(micro_batch, data_parallel)
+        if "--format" not in given:
+            raise BadInputError(
+                f"--check {check}: say with --format what it is written for, such as megatron."
             )
-        )
+        setup = Setup(micro_batch, data_parallel)
+        raise typer.Exit(check_file(check, format_name, source, seq_len, total_tokens, setup))
     if source is not None and schedule_output.is_plan(source):
         _allow(given, f"{source}, which is a plan", _SETUP | _OUTPUT)
         plan = schedule_output.load_plan(source)

@@ -111,21 +111,3 @@ def _text(plan: Plan, format_name: str, setup: Setup) -> tuple[str, list[str]]:
         return to_json(plan), []
     exported = trainer_named(format_name).export(plan.batch_plan(), setup)
     return exported.text, exported.notes
-
-
-def check_file(
-    path: Path,
-    format_name: str,
-    fit: Path | None,
-    seq_len: int | None,
-    total_tokens: int | None,
-    setup: Setup,
-) -> int:
-    """Say what is wrong in a trainer's schedule; return the exit status, 1 where it would fail or does not fit.
-
-    Raises
-    ------
-    BadInputError
-        If the file is no such schedule.
-    """
-    raise NotImplementedError

@@ -9,7 +9,7 @@ Where the changes lie is our choice; arXiv 2601.05034 does not say in our hands 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from math import lcm, log2, sqrt
+from math import lcm, log, log2, sqrt
 
 import numpy as np
 
@@ -22,6 +22,10 @@ _DEFAULT_SHORTEST = 100  # a stage takes at least this part of all tokens
 _DEFAULT_FACTOR = 2.0
 _GRID = 4000
 _MOST_SIZES = 200
+_MOVED_AT_MOST = (
+    0.1  # in ln(batch): no more than a fifth of a factor of 2 is moved for the sake of whole factors
+)
+_LATE_AT_MOST = 0.02  # of the tokens so far, or one step
 
 
 @dataclass(frozen=True)
@@ -195,6 +199,7 @@ def lay_out(batch_at: Callable[[float], float], options: StageOptions) -> Layout
         if worst is None:
             break
         del sizes[worst]
+    starts = _aligned(starts, sizes)
     return Layout(list(zip(starts, sizes, strict=True)), _warnings(asked, given, sizes, inverse, options))
 
 
@@ -242,7 +247,32 @@ def _falling_sizes(asked: float, inverse: _Inverse, options: StageOptions) -> li
             if inverse.tokens(sqrt(size) * sqrt(sizes[-1])) < max(options.shortest, 1):
                 break  # all that are smaller would be shorter still
             sizes.append(size)
-    return sizes[::-1]
+    return _in_whole_factors(largest, sizes, factor, options)[::-1]
+
+
+def _in_whole_factors(largest: float, sizes: list[int], factor: float, options: StageOptions) -> list[int]:
+    """Return falling sizes of which each is a whole multiple of the next, where that moves them little.
+
+    Trainers that grow a batch by whole factors only, or that change it only where the micro-batches so far are a
+    multiple of the new accumulation, can then follow the plan exactly.
+    """
+    if factor % 1 or options.power_of_two:
+        return sizes
+    smallest_unit = options.multiple * int(factor) ** (len(sizes) - 1)
+    top = min(round(largest / smallest_unit), options.largest // smallest_unit) * smallest_unit
+    if top < options.smallest * factor ** (len(sizes) - 1) or abs(log(top / largest)) > _MOVED_AT_MOST:
+        return sizes
+    return [top // int(factor) ** k for k in range(len(sizes))]
+
+
+def _aligned(starts: Sequence[int], sizes: Sequence[int]) -> list[int]:
+    """Move each start up to a whole step of the new size as well as of the old, where that is near."""
+    aligned = [0]
+    for start, (old, new) in zip(starts[1:], pairwise(sizes), strict=True):
+        both = lcm(old, new)
+        moved = -(-start // both) * both
+        aligned.append(moved if moved - start < max(new, _LATE_AT_MOST * start) else start)
+    return aligned
 
 
 def _checked(options: StageOptions) -> list[int]:
