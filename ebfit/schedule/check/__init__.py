@@ -56,7 +56,8 @@ def check_schedule(
     """
     run = Run(read, format_name, read.seq_len or seq_len, total_tokens)
     setup = Setup(micro_batch, data_parallel)
-    findings = [error(sentence) for sentence in read.refusals] + [warning(text) for text in read.warnings]
+    findings = [error(f"{format_name} refuses this: {sentence}") for sentence in read.refusals]
+    findings += [warning(sentence) for sentence in read.warnings]
     findings += [*order(run), *batch_sizes(run), *division(run, setup), *room_for_both(run)]
     if run.in_order:
         findings += [*stages_without_steps(run), *starts(run), *_end(run), *iterations_as_samples(run, setup)]

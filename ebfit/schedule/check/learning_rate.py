@@ -86,9 +86,9 @@ def _decay(run: Run, assumed_batch: int, iterations: int) -> Iterator[Finding]:
             f"{way_out}"
         )
     else:
-        done = max(1 - (assumed - seen) / (decay * assumed_batch), 0.0)
+        left = min((assumed - seen) / (decay * assumed_batch), 1.0)
         yield error(
-            f"{told}: {done:.0%} of the decay is done when it stops, and {1 - done:.0%} of the peak learning rate is "
+            f"{told}: {1 - left:.0%} of the decay is done when it stops, and {left:.0%} of the peak learning rate is "
             f"left if the decay is linear to 0. {way_out}"
         )
 

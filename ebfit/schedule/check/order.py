@@ -7,12 +7,14 @@ from ebfit.schedule.check.run import Run
 
 # Formats that say a first size, a last one and where the last begins: sizes between them may be passed over.
 _RAMPS = ("megatron-rampup", "composer")
+# Formats whose parser knows how the trainer sorts and rounds starts, and says which of them it refuses.
+_READ_WITH_ORDER = ("megatron",)
 
 
 def order(run: Run) -> Iterator[Finding]:
     """Look at starts and sizes as they are written."""
     starts, batches = run.read.starts, run.read.batch_sequences
-    if starts[0] != 0:
+    if starts[0] != 0 and run.format_name not in _READ_WITH_ORDER:
         yield error(
             f"{run.stage(0)} does not start at 0, so nothing says which batch size the run begins with. "
             "Give the first stage the start 0."
@@ -21,7 +23,7 @@ def order(run: Run) -> Iterator[Finding]:
         written = batches if run.read.batch_tokens is None else run.read.batch_tokens
         if written[index] < 1:
             yield error(f"{run.stage(index)} has no batch: its size must be positive.")
-        if index and starts[index] <= starts[index - 1]:
+        if index and starts[index] <= starts[index - 1] and run.format_name not in _READ_WITH_ORDER:
             yield error(
                 f"{run.stage(index)} does not start after {run.stage(index - 1)}: starts must rise. "
                 "Put the stages in order, and leave out one of two with the same start."

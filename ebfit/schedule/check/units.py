@@ -98,20 +98,19 @@ def _whole_sizes(tokens: int, seq_len: int) -> str:
 
 
 def _absurd(run: Run, unit: str) -> bool:
-    """Whether a stage gets no step, or all changes come within a blink of the beginning."""
-    walked = run.walked_as(unit)
-    if any(stage.steps == 0 for stage in walked):
-        return True
-    end = walked[-1].end_sequence
-    return end is not None and walked[-1].first_sequence < _AT_ONCE * end
+    """Whether the last change comes after the end of the run, or within a blink of its beginning."""
+    last = run.walked_as(unit)[-1]
+    if last.end_sequence is None:
+        return last.first_step < _FEWEST_STEPS
+    return last.steps == 0 or last.first_sequence < _AT_ONCE * last.end_sequence
 
 
 def _sensible(run: Run, unit: str) -> bool:
     walked = run.walked_as(unit)
-    if any(stage.steps is not None and stage.steps < 2 for stage in walked):
+    last = walked[-1]
+    if last.first_step > _MOST_STEPS or any(stage.steps is not None and stage.steps < 2 for stage in walked):
         return False
-    end = walked[-1].end_sequence
-    return end is None or walked[-1].first_sequence >= _LATER * end
+    return last.end_sequence is None or last.first_sequence >= _LATER * last.end_sequence
 
 
 def _where(run: Run) -> str:
