@@ -11,7 +11,7 @@ from ebfit.files import Estimate, Trends
 from ebfit.laws import revised
 from ebfit.schedule.policies import POLICIES, Curve, parse
 from ebfit.schedule.source import Source
-from tests.fits import fit_of, trend
+from fits import fit_of, trend
 
 exponents = st.floats(0.05, 0.85)
 
