@@ -161,6 +161,19 @@ def test_what_the_parser_found_is_passed_on():
     assert the_one(findings, "warning") == "this is odd."
 
 
+def test_what_is_true_of_many_stages_is_said_of_the_first_ones():
+    ramp = ReadSchedule(tuple(range(0, 100_000, 1000)), "steps", tuple(range(3, 203, 2)))
+    findings = check(ramp, "internevo", micro_batch=2, data_parallel=1)
+    errors = [finding.message for finding in findings if finding.severity == "error"]
+    assert len(errors) == 6
+    assert errors[-1] == "the same is to be said of stages after these, 95 times."
+
+
+def test_numbers_that_no_trainer_counts_to():
+    with pytest.raises(BadInputError, match="above 2\\^63"):
+        check(with_starts(0, 10**400), **RUN)
+
+
 # --- units
 
 
@@ -447,3 +460,28 @@ def test_plans_of_ebfit_are_sound(format_name, plan):
 def test_the_worked_example_is_sound(format_name):
     plan = worked_example(warmup_tokens=BILLION, decay_start_tokens=400 * BILLION)
     assert said_beside_notes(check_export(plan, format_name, 4, 32)) == []
+
+
+def test_decimal_thresholds_of_megatron_are_sound():
+    # 125B tokens are no whole number of sequences, which Megatron rounds down: by less than one sequence
+    read = TRAINERS["megatron"].parse("0:512 125B:1024 250B:1536", 4096)
+    assert check(read, **RUN) == []
+
+
+def test_a_script_of_megatron_with_a_ramp_and_iterations():
+    text = "--global-batch-size 16 --rampup-batch-size 8 8 160 --train-iters 100 --lr-wsd-decay-iters 20"
+    read = TRAINERS["megatron-rampup"].parse(text, None)
+    message = the_one(check(read, "megatron-rampup", micro_batch=1, data_parallel=8), "error")
+    assert "1,600 samples (16 each), and the run sees 1,440: 50% of the decay is done" in message
+
+
+def test_sequences_in_the_callback_of_olmo_core():
+    text = (
+        "BatchSizeSchedulerCallback(batch_sizes=[512, 1024], "
+        "schedule=[Duration.tokens(0), Duration.tokens(125_000_000_000)])"
+    )
+    findings = check(TRAINERS["olmo-core"].parse(text, 4096), "olmo-core", **RUN)
+    assert [finding.message.partition(" is ")[2] for finding in findings] == [
+        "0.125 of one sequence of 4,096 tokens. If 512 are sequences, write tokens: 2097152.",
+        "0.25 of one sequence of 4,096 tokens. If 1,024 are sequences, write tokens: 4194304.",
+    ]

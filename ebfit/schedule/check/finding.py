@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+Severity = Literal["error", "warning", "note"]
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -16,7 +18,7 @@ class Finding:
         One or two sentences that name the stage and the way out.
     """
 
-    severity: Literal["error", "warning", "note"]
+    severity: Severity
     message: str
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
+from ebfit.batch_plan import LARGEST
 from ebfit.errors import BadInputError
 from ebfit.schedule.check.walk import Walked, walk
 from ebfit.schedule.trainers.base import ReadSchedule
@@ -38,8 +39,14 @@ class Run:
             raise BadInputError(
                 "the schedule counts tokens, and its batch sizes are sequences: give --seq-len."
             )
+        read = self.read
+        of_run = (read.total_sequences, read.warmup_sequences, read.decay_sequences)
+        of_run += (read.total_steps, read.warmup_steps, read.decay_steps)
+        written = (*read.starts, *read.batch_sequences, *(read.batch_tokens or ()), *filter(None, of_run))
+        if max(map(abs, written)) > LARGEST:
+            raise BadInputError("the schedule has a number above 2^63, more than any trainer counts to.")
 
-    @property
+    @cached_property
     def in_order(self) -> bool:
         """Whether there are batch sizes to walk along, and starts that rise."""
         starts = self.read.starts
