@@ -21,14 +21,17 @@ def plans(
     min_stages: int = 1,
     max_stages: int = 6,
     unit: int = 1,
+    max_size: int = 4000,
     max_steps: int = 2_000_000,
     lr_scales: bool = False,
     start_losses: bool = False,
 ) -> BatchPlan:
-    """A plan whose batch sizes rise from stage to stage and are multiples of ``unit`` sequences."""
+    """A plan whose batch sizes rise from stage to stage: ``unit`` sequences times 1 to ``max_size``."""
     seq_len = draw(st.sampled_from([1, 8, 1000, 4096, 8192]))
     number = draw(st.integers(min_stages, max_stages))
-    units = draw(st.lists(st.integers(1, 4000), min_size=number, max_size=number, unique=True).map(sorted))
+    units = draw(
+        st.lists(st.integers(1, max_size), min_size=number, max_size=number, unique=True).map(sorted)
+    )
     batches = [unit * size * seq_len for size in units]
     steps = draw(st.lists(st.integers(1, max_steps), min_size=number, max_size=number))
     starts = [

@@ -7,9 +7,8 @@ itself (0.32.1) and LLM Foundry (0.22.0) have no such warmup. Durations of Compo
 """
 
 import re
-from collections.abc import Iterator
 from itertools import accumulate
-from math import ceil, floor
+from math import ceil
 from typing import Any
 
 import yaml
@@ -35,7 +34,7 @@ unit = "last batch in sequences, first batch in sequences per device, warmup in 
 suffix = ".yaml"
 
 _MOST_SIZES = 20_000  # beyond this somebody's file is a slip of the pen
-_MEETING_POINTS = 64  # sizes of the ramp whose begin is tried at each stage of the plan
+_MEETING_POINTS = 16  # sizes of the ramp whose begin is tried at each stage of the plan
 
 
 def export(plan: BatchPlan, setup: Setup) -> Export:
@@ -166,11 +165,10 @@ def parse(text: str, seq_len: int | None) -> ReadSchedule:
     )
 
 
-def _candidates(plan: BatchPlan, first: int, last: int) -> Iterator[int]:
+def _candidates(plan: BatchPlan, first: int, last: int) -> list[int]:
     before = list(accumulate(range(first, last)))
     some = before[:: ceil(len(before) / _MEETING_POINTS)]
-    for tokens in ramp_lengths(plan, [part / before[-1] for part in some]):
-        yield from {max(floor(tokens), 1), ceil(tokens)}
+    return [max(round(tokens), 1) for tokens in ramp_lengths(plan, [part / before[-1] for part in some])]
 
 
 def _first(document: Any, micro_batch: int) -> int:

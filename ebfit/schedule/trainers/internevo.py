@@ -2,8 +2,8 @@
 
 Facts from InternEvo 0.5.2, `data/tokenized/batch_sampler.py` (`StaticBatchSampler`), `data/build_dataloader.py` and
 `initialize/launch.py`: a rank takes `micro_num` micro-batches of `micro_bsz` sequences per step; start and increment of
-`rampup_batch_size` are counted in micro-batches too. The sampler wants all three to be multiples of micro_bsz. The
-learning rate follows steps.
+`rampup_batch_size` are counted in micro-batches too. With pipeline parallelism the sampler wants all three to be
+multiples of micro_bsz. The learning rate follows steps.
 """
 
 import ast
@@ -38,6 +38,7 @@ unit = "batch in micro-batches per data-parallel rank, increment every so many s
 suffix = ".py"
 
 _MOST_SIZES = 100_000  # beyond this somebody's file is a slip of the pen
+_MULTIPLES = "InternEvo refuses this: micro_num, start and increment must then be multiples of micro_bsz."
 
 
 def export(plan: BatchPlan, setup: Setup) -> Export:
@@ -46,20 +47,12 @@ def export(plan: BatchPlan, setup: Setup) -> Export:
     Raises
     ------
     BadInputError
-        If the micro-batch or the number of devices is not given, if the plan has one batch size only or its first and
-        last are not what InternEvo wants, or if ``setup.strict`` and the plan is no such ramp.
+        If the micro-batch or the number of devices is not given, if the plan has one batch size only or sizes that do
+        not fill the devices, or if ``setup.strict`` and the plan is no such ramp.
     """
     devices, micro_batch = devices_of(setup, name), micro_batch_of(setup, name)
     check_divisible(plan, setup)
     at_once = devices * micro_batch
-    least = at_once * micro_batch
-    for stage in (plan.stages[0], plan.stages[-1]):
-        if stage.batch_sequences % least:
-            raise BadInputError(
-                f"InternEvo wants micro-batches per rank in multiples of micro_bsz, {micro_batch}, which is {least} "
-                f"sequences over all ranks, and {stage.batch_sequences} sequences are no multiple of that. "
-                "Make the plan with --batch-multiple, or take a smaller --micro-batch."
-            )
     start, final = plan.stages[0].batch_sequences, plan.stages[-1].batch_sequences
 
     def run(candidate: tuple[int, int]) -> Sizes:
@@ -67,16 +60,17 @@ def export(plan: BatchPlan, setup: Setup) -> Export:
         sizes = range(start * plan.seq_len, final * plan.seq_len + 1, increment * plan.seq_len)
         return [(every * before, batch) for before, batch in zip(_sums(sizes), sizes, strict=True)]
 
-    (increment, every), as_run = best_ramp(plan, _candidates(plan, least), run)
-    ramp = f"{start // at_once} {increment // at_once} {every}"
+    (increment, every), as_run = best_ramp(plan, _candidates(plan, at_once), run)
+    micro_batches = [start // at_once, increment // at_once, final // at_once]
+    no_pipeline = any(number % micro_batch for number in micro_batches)
     return Export(
         text=heading(reader, unit)
         + devices_lines(setup)
         + "data = dict(\n"
         + f"    seq_len={plan.seq_len},\n"
         + f"    micro_bsz={micro_batch},\n"
-        + f"    micro_num={final // at_once},\n"
-        + f'    rampup_batch_size="{ramp}",\n'
+        + f"    micro_num={micro_batches[2]},\n"
+        + f'    rampup_batch_size="{micro_batches[0]} {micro_batches[1]} {every}",\n'
         + f"    total_steps={as_run.total_steps},\n"
         + ")\n",
         as_run=as_run,
@@ -85,6 +79,7 @@ def export(plan: BatchPlan, setup: Setup) -> Export:
             f"the sizes are for {devices} data-parallel ranks: InternEvo multiplies them by the number it finds.",
             f"put these keys into the dict data of your configuration; total_steps of lr_scheduler is "
             f"{as_run.total_steps} too, and its warmup counts steps of this ramp.",
+            *([f"with pipeline parallelism {_MULTIPLES}"] * no_pipeline),
             *notes_on_lr_scale(plan, setup, name),
         ],
     )
@@ -109,11 +104,7 @@ def parse(text: str, seq_len: int | None) -> ReadSchedule:
         )
     if (micro_num - start) // increment > _MOST_SIZES:
         raise BadInputError(f"the ramp has more than {_MOST_SIZES} sizes.")
-    refusals = [
-        f"{what}, {value}, is no multiple of micro_bsz, {micro_batch}."
-        for what, value in (("micro_num", micro_num), ("start", start), ("increment", increment))
-        if value % micro_batch
-    ]
+    no_pipeline = any(number % micro_batch for number in (start, increment, micro_num))
     sizes = range(start, micro_num + 1, increment)
     total, length = python.value_of("total_steps"), python.value_of("seq_len")
     return ReadSchedule(
@@ -122,7 +113,7 @@ def parse(text: str, seq_len: int | None) -> ReadSchedule:
         batch_sequences=tuple(size * at_once for size in sizes),
         seq_len=None if length is None else python.number(length),
         total_steps=None if total is None else python.number(total),
-        refusals=refusals,
+        warnings=[f"with pipeline parallelism {_MULTIPLES}"] * no_pipeline,
     )
 
 

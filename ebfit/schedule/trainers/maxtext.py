@@ -67,8 +67,9 @@ def export(plan: BatchPlan, setup: Setup) -> Export:
     if decay_start is not None:
         config["lr_schedule_type"] = "wsd"
         config["wsd_decay_steps_fraction"] = 1.0 - as_run.steps_until(decay_start) / steps
+    comments = heading(reader, unit) + devices_lines(Setup(data_parallel=devices))
     return Export(
-        text=heading(reader, unit) + devices_lines(setup) + yaml.safe_dump(config, sort_keys=False),
+        text=comments + yaml.safe_dump(config, sort_keys=False),
         as_run=as_run,
         notes=[
             *notes_on_deviation(plan, as_run, setup, name),

@@ -19,7 +19,7 @@ from ebfit.schedule.trainers.comments import heading
 from ebfit.schedule.trainers.divisible import check_divisible, sequences_at_once
 from ebfit.schedule.trainers.factor_chain import is_factor_chain, nearest_factor_chain
 from ebfit.schedule.trainers.python_text import PythonText, last_name
-from ebfit.schedule.trainers.ramp import Sizes, lay_out, sizes_of
+from ebfit.schedule.trainers.ramp import Sizes, deviation_note, lay_out, sizes_of
 from ebfit.text import short
 
 name = "olmo-core"
@@ -42,7 +42,7 @@ def export(plan: BatchPlan, setup: Setup) -> Export:
     events = _events(plan, chain)
     as_run = _as_run(plan, events)
     changed = [
-        *_notes_on_sizes(plan, chain),
+        *_notes_on_sizes(plan, chain, as_run),
         *_notes_on_starts(plan, chain, as_run),
         *_notes_on_lr_scale(plan, as_run),
     ]
@@ -103,11 +103,6 @@ def parse(text: str, seq_len: int | None) -> ReadSchedule:
         raise BadInputError("batch_sizes and schedule must be as many as each other, and at least one.")
     if len({counted for counted, _ in durations}) > 1:
         raise BadInputError("all durations of the schedule must be in the same unit.")
-    warnings = [
-        f"a batch of {batch} tokens is no whole number of sequences of {seq_len} tokens."
-        for batch in batches
-        if batch % seq_len
-    ]
     refusals = []
     if all(batches) and not is_factor_chain(batches):
         refusals.append("each batch size must be a whole multiple of the one before.")
@@ -122,7 +117,6 @@ def parse(text: str, seq_len: int | None) -> ReadSchedule:
         warmup_steps=None if in_tokens else warmup,
         decay_steps=None if in_tokens else decay,
         refusals=refusals,
-        warnings=warnings,
     )
 
 
@@ -149,13 +143,14 @@ def _as_run(plan: BatchPlan, events: Sizes) -> BatchPlan:
     return replace(run, stages=tuple(stages))
 
 
-def _notes_on_sizes(plan: BatchPlan, chain: list[int]) -> list[str]:
+def _notes_on_sizes(plan: BatchPlan, chain: list[int], as_run: BatchPlan) -> list[str]:
     planned = [stage.batch_sequences for stage in plan.stages]
     if planned == chain:
         return []
     return [
         "each batch size must be a whole multiple of the one before, which the plan's "
-        f"{_arrows(planned)} sequences are not; the nearest that are: {_arrows(chain)}."
+        f"{_arrows(planned)} sequences are not; the nearest that are: {_arrows(chain)}: "
+        f"{deviation_note(plan, as_run)}"
     ]
 
 

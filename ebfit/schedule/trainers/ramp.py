@@ -53,22 +53,25 @@ def sizes_of(plan: BatchPlan) -> list[tuple[int, int]]:
 
 
 def lay_out(plan: BatchPlan, sizes: Sizes) -> BatchPlan:
-    """Return the plan that ``sizes`` are, over as many tokens as ``plan``; its learning rate is not scaled.
+    """Return the plan that ``sizes`` are, over the tokens of ``plan``; its learning rate is not scaled.
 
-    Stages of equal size become one, and those that would begin after the last whole step are left out.
+    Stages of equal size become one. A stage that does not hold a step is left out, and the run ends before it.
     """
+    total = plan.total_tokens
     kept: list[tuple[int, int]] = []
     for start, batch in sizes:
-        if kept and start + batch > plan.total_tokens:
+        if kept and start + batch > total:
+            total = min(start, total)
             break
         if not kept or batch != kept[-1][1]:
             kept.append((start, batch))
+    decay_start = plan.decay_start_tokens
     return BatchPlan.from_sizes(
         kept,
-        total_tokens=plan.total_tokens,
+        total_tokens=total,
         seq_len=plan.seq_len,
-        warmup_tokens=plan.warmup_tokens,
-        decay_start_tokens=plan.decay_start_tokens,
+        warmup_tokens=min(plan.warmup_tokens, total),
+        decay_start_tokens=None if decay_start is None else min(decay_start, total),
         policy=plan.policy,
     )
 
