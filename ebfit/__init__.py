@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from ebfit.api import fit
     from ebfit.batch_plan import BatchPlan, PlanError, Stage
     from ebfit.errors import BadInputError, CannotAnswerError, EbfitError
-    from ebfit.files import Fit
+    from ebfit.files import Fit, Plan
     from ebfit.points import PointsTable, read_points
     from ebfit.runs import ReadOptions, Run, read_runs
+    from ebfit.schedule.planning import plan
 
 _HOME = {
     "BadInputError": "ebfit.errors",
@@ -29,12 +30,14 @@ _HOME = {
     "CannotAnswerError": "ebfit.errors",
     "EbfitError": "ebfit.errors",
     "Fit": "ebfit.files",
+    "Plan": "ebfit.files",
     "PlanError": "ebfit.batch_plan",
     "PointsTable": "ebfit.points",
     "ReadOptions": "ebfit.runs",
     "Run": "ebfit.runs",
     "Stage": "ebfit.batch_plan",
     "fit": "ebfit.api",
+    "plan": "ebfit.schedule.planning",
     "read_points": "ebfit.points",
     "read_runs": "ebfit.runs",
 }
@@ -45,6 +48,7 @@ __all__ = [
     "CannotAnswerError",
     "EbfitError",
     "Fit",
+    "Plan",
     "PlanError",
     "PointsTable",
     "ReadOptions",
@@ -52,6 +56,7 @@ __all__ = [
     "Stage",
     "__version__",
     "fit",
+    "plan",
     "read_points",
     "read_runs",
 ]

@@ -3,13 +3,14 @@
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from math import isnan
-from typing import Literal
+from typing import Any, Literal
 
 from ebfit import __version__
 from ebfit.batch_plan import BatchPlan, PlanError, Stage
 from ebfit.errors import BadInputError, CannotAnswerError
 from ebfit.files import (
     Estimate,
+    Fit,
     LossTrend,
     Plan,
     PlanComparison,
@@ -46,6 +47,53 @@ class Wanted:
     policy: str = "optimal"
     bound: Bound = "value"
     lr_rule: LrRule = "none"
+
+
+def plan(
+    fit: Fit,
+    *,
+    total_tokens: int,
+    seq_len: int,
+    policy: str = "optimal",
+    bound: Bound = "value",
+    group: str | None = None,
+    lr_rule: LrRule = "none",
+    **stages: Any,
+) -> Plan:
+    """Make a batch-size plan of a fit, as `ebfit schedule` does.
+
+    Parameters
+    ----------
+    fit : Fit
+        From `ebfit.fit` or `Fit.load`.
+    total_tokens, seq_len : int
+        Of the whole run, and of a sequence.
+    policy : str
+        ``optimal``, ``loss``, ``minimum`` or ``overhead:X``.
+    bound : {"low", "value", "high"}
+        Which end of the interval of the policy's batch size.
+    group : str, optional
+        Whose trend to follow, of a fit of several groups.
+    lr_rule : {"none", "sqrt", "linear"}
+    **stages
+        The other fields of `ebfit.schedule.stages.StageOptions`: ``decay_tokens``, ``max_batch``, ``sizes``, ...
+
+    Returns
+    -------
+    Plan
+        `Plan.batch_plan` is what a training loop uses, `Plan.save` writes plan.json.
+
+    Raises
+    ------
+    BadInputError
+        If the options contradict each other.
+    CannotAnswerError
+        If the fit does not identify what the policy follows.
+    TypeError
+        If there is no such option.
+    """
+    options = StageOptions(total_tokens=total_tokens, seq_len=seq_len, **stages)
+    return make_plan(Source(fit, "the fit", group), options, Wanted(policy, bound, lr_rule))
 
 
 def make_plan(source: Source, options: StageOptions, wanted: Wanted) -> Plan:

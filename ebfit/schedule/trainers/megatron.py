@@ -6,7 +6,7 @@ every plan can be said exactly. All else is counted in samples: with iterations,
 the batch size that it takes for the constant one, micro-batch x data-parallel.
 """
 
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from itertools import pairwise
 
 from ebfit.batch_plan import BatchPlan
@@ -15,13 +15,8 @@ from ebfit.schedule.trainers.base import Export, ReadSchedule, Setup
 from ebfit.schedule.trainers.comments import heading
 from ebfit.schedule.trainers.divisible import check_divisible
 from ebfit.schedule.trainers.learning_rate import notes_on_lr_scale
-from ebfit.schedule.trainers.megatron_flags import (
-    HOW_TO_USE,
-    Arguments,
-    bash_array,
-    learning_rate,
-    read_learning_rate,
-)
+from ebfit.schedule.trainers.megatron_arguments import Arguments
+from ebfit.schedule.trainers.megatron_run import HOW_TO_USE, bash_array, learning_rate, read_learning_rate
 from ebfit.text import printable
 
 name = "megatron"
@@ -104,7 +99,6 @@ def parse(text: str, seq_len: int | None) -> ReadSchedule:
     seq_len = read["seq_len"] or seq_len
     starts = [start for start, _ in pairs]
     refusals += [*_refused_thresholds(starts, seq_len or 1), *_refused_beside(arguments)]
-    warnings += _rounded_thresholds(starts, seq_len or 1)
     return ReadSchedule(
         starts=tuple(starts),
         start_unit="tokens",
@@ -132,7 +126,7 @@ def _number(text: str, line: int, warnings: list[str]) -> int:
     try:
         exact = Decimal(digits) * factor
         read = int(float(digits) * factor)
-    except (InvalidOperation, ValueError, OverflowError):
+    except (ArithmeticError, ValueError):
         raise BadInputError(
             f"line {line}: {printable(text)!r} in the schedule is no number. Write digits, or digits with K, M, B or T."
         ) from None
@@ -143,7 +137,7 @@ def _number(text: str, line: int, warnings: list[str]) -> int:
 
 def _refused_thresholds(starts: list[int], seq_len: int) -> list[str]:
     refusals = []
-    if starts[0] >= seq_len:
+    if starts[0] // seq_len != 0:
         refusals.append(f"the first threshold is {starts[0]}; it must be 0.")
     refusals += [
         f"the thresholds {before} and {after} fall on the same sequence; they must rise from one to another."
@@ -151,15 +145,6 @@ def _refused_thresholds(starts: list[int], seq_len: int) -> list[str]:
         if before // seq_len == after // seq_len
     ]
     return refusals
-
-
-def _rounded_thresholds(starts: list[int], seq_len: int) -> list[str]:
-    return [
-        f"the threshold {start} is no whole number of sequences of {seq_len} tokens; Megatron rounds it down to "
-        f"{start // seq_len * seq_len}."
-        for start in starts
-        if start % seq_len
-    ]
 
 
 def _refused_beside(arguments: Arguments) -> list[str]:

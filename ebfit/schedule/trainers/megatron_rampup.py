@@ -16,9 +16,9 @@ from ebfit.schedule.trainers.base import Export, ReadSchedule, Setup
 from ebfit.schedule.trainers.comments import heading
 from ebfit.schedule.trainers.divisible import check_divisible, sequences_at_once
 from ebfit.schedule.trainers.learning_rate import notes_on_lr_scale
-from ebfit.schedule.trainers.megatron_flags import (
+from ebfit.schedule.trainers.megatron_arguments import Arguments
+from ebfit.schedule.trainers.megatron_run import (
     HOW_TO_USE,
-    Arguments,
     bash_array,
     decay_samples,
     learning_rate,
