@@ -38,6 +38,7 @@ class Compared:
 
     @property
     def holds(self) -> bool:
+        """Whether the best constant batch lies in the range predicted."""
         low, high = self.prediction.same_loss_by_loss.low, self.prediction.same_loss_by_steps.high
         return low is not None and high is not None and low <= self.best_constant <= high
 
