@@ -40,9 +40,10 @@ class Run:
                 "the schedule counts tokens, and its batch sizes are sequences: give --seq-len."
             )
         read = self.read
-        of_run = (read.total_sequences, read.warmup_sequences, read.decay_sequences)
-        of_run += (read.total_steps, read.warmup_steps, read.decay_steps)
-        written = (*read.starts, *read.batch_sequences, *(read.batch_tokens or ()), *filter(None, of_run))
+        in_sequences = (read.total_sequences, read.warmup_sequences, read.decay_sequences)
+        in_steps = (read.total_steps, read.warmup_steps, read.decay_steps)
+        of_run = [number for number in (*in_sequences, *in_steps) if number is not None]
+        written = (*read.starts, *read.batch_sequences, *(read.batch_tokens or ()), *of_run)
         if max(map(abs, written)) > LARGEST:
             raise BadInputError("the schedule has a number above 2^63, more than any trainer counts to.")
 
@@ -100,10 +101,11 @@ class Run:
         """Return words for a batch size."""
         if self.read.batch_tokens is not None:
             return f"{self.read.batch_tokens[index]:,} tokens"
-        sequences = self.read.batch_sequences[index]
-        if self.seq_len is None:
-            return f"{sequences:,} sequences"
-        return f"{sequences:,} sequences = {short(sequences * self.seq_len)} tokens"
+        number = self.read.batch_sequences[index]
+        sequences = f"{number:,} sequence{'' if number == 1 else 's'}"
+        return (
+            sequences if self.seq_len is None else f"{sequences} = {_count(number * self.seq_len, 3)} tokens"
+        )
 
     def amount(self, sequences: int) -> str:
         """Return words for so many sequences: tokens, where it is known how many one has."""
@@ -119,5 +121,5 @@ class Run:
         )
 
 
-def _count(number: int) -> str:
-    return f"{number:,}" if number < 100_000 else short(number, 4)
+def _count(number: int, digits: int = 4) -> str:
+    return f"{number:,}" if number < 100_000 else short(number, digits)
