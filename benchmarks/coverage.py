@@ -50,24 +50,28 @@ CASES = {
 }
 
 
-def exact_world(rng: np.random.Generator) -> tuple[Callable[..., FloatArray], list[FloatArray]]:
+def exact_world(rng: np.random.Generator, targets: int) -> tuple[Callable[..., FloatArray], list[FloatArray]]:
     """Return S(B) and free parameters per target of a random revised law whose shape all targets share."""
     shape = rng.normal([-0.5, -1.0, 0.6, 0.3], [0.7, 1.2, 0.6, 0.7])
-    return revised.log_steps, [np.array([7.0 + 0.3 * t, 10.0 + 0.4 * t, *shape]) for t in range(TARGETS)]
+    return revised.log_steps, [np.array([7.0 + 0.3 * t, 10.0 + 0.4 * t, *shape]) for t in range(targets)]
 
 
-def surface_world(rng: np.random.Generator) -> tuple[Callable[..., FloatArray], list[FloatArray]]:
+def surface_world(
+    rng: np.random.Generator, targets: int
+) -> tuple[Callable[..., FloatArray], list[FloatArray]]:
     """Return S(B) and free parameters per target of a random three-term surface."""
     beta, gamma = rng.uniform(0.5, 1.3), rng.uniform(0.35, 1.0)
     return power.log_steps, [
-        np.array([7.0 + 0.3 * t, 9.0 + 0.4 * t, np.log(beta), np.log(gamma)]) for t in range(TARGETS)
+        np.array([7.0 + 0.3 * t, 9.0 + 0.4 * t, np.log(beta), np.log(gamma)]) for t in range(targets)
     ]
 
 
-def neither_world(rng: np.random.Generator) -> tuple[Callable[..., FloatArray], list[FloatArray]]:
+def neither_world(
+    rng: np.random.Generator, targets: int
+) -> tuple[Callable[..., FloatArray], list[FloatArray]]:
     """Return S(B) and free parameters (log S_min, log B_min, beta, gamma, B_n / B_min) per target."""
     shape = [rng.uniform(0.5, 1.3), rng.uniform(0.7, 1.6), rng.uniform(1.0, 6.0)]
-    return _neither_log_steps, [np.array([7.0 + 0.3 * t, 9.0 + 0.4 * t, *shape]) for t in range(TARGETS)]
+    return _neither_log_steps, [np.array([7.0 + 0.3 * t, 9.0 + 0.4 * t, *shape]) for t in range(targets)]
 
 
 def _neither_log_steps(free: FloatArray, log_batch: FloatArray) -> FloatArray:
@@ -82,7 +86,7 @@ def _neither_log_steps(free: FloatArray, log_batch: FloatArray) -> FloatArray:
 def _neither_log_numbers(free: FloatArray) -> dict[str, float]:
     log_batch = free[1] + np.linspace(1e-4, 6.0, 60_001)
     log_tokens = log_batch + _neither_log_steps(free, log_batch)
-    return {"b_min": free[1], "b_opt": log_batch[np.argmin(log_tokens)]}
+    return {"b_min": free[1], "b_opt": log_batch[np.argmin(log_tokens)], "e_min": log_tokens.min()}
 
 
 WORLDS = {
@@ -92,17 +96,19 @@ WORLDS = {
 }
 
 
-def simulate(world: str, case: Case, rng: np.random.Generator) -> tuple[list[Truth], Observations]:
+def simulate(
+    world: str, case: Case, rng: np.random.Generator, targets: int = TARGETS
+) -> tuple[list[Truth], Observations]:
     """Return the truth per target and the observations of one sweep, 1.1 B_min to 40 B_opt of the middle target."""
     make, log_numbers = WORLDS[world]
-    log_steps_of, laws = make(rng)
+    log_steps_of, laws = make(rng, targets)
     truth = [{key: float(value) for key, value in log_numbers(free).items()} for free in laws]
-    middle = truth[TARGETS // 2]
+    middle = truth[targets // 2]
     low, high = middle["b_min"] + np.log(1.1), middle["b_opt"] + np.log(40.0)
     stride = (high - low) / (case.sizes - 1)
     log_batch = np.repeat(low + stride * np.arange(-case.below, case.sizes), case.seeds)
     luck = rng.standard_normal((len(log_batch), 1))
-    own = rng.standard_normal((len(log_batch), TARGETS))
+    own = rng.standard_normal((len(log_batch), targets))
     common = np.repeat(rng.standard_normal(len(log_batch) // case.seeds), case.seeds)[:, None]
     noise = case.misfit * common + case.noise * (
         np.sqrt(SHARED_NOISE) * luck + np.sqrt(1.0 - SHARED_NOISE) * own
@@ -110,7 +116,7 @@ def simulate(world: str, case: Case, rng: np.random.Generator) -> tuple[list[Tru
     log_steps = np.stack([log_steps_of(free, log_batch) for free in laws], axis=1) + noise
     last = np.log(LAST_STEP) + laws[-1][0]
     censored = log_steps > last
-    covariance = np.zeros((len(log_batch), TARGETS, TARGETS))
+    covariance = np.zeros((len(log_batch), targets, targets))
     return truth, Observations(log_batch, np.where(censored, last, log_steps), censored, covariance)
 
 

@@ -218,7 +218,7 @@ class Trend(_Model):
 class LossTrend(_Model):
     """The loss of the best constant batch size after D tokens, L = l_0 + c D^-exponent.
 
-    ``l_0_low`` is None where the targets do not bend enough to hold the floor from below.
+    An end of the floor's interval is None where the targets bend too little, or lie too near, to hold it on that side.
     """
 
     l_0: float

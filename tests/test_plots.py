@@ -16,7 +16,17 @@ from matplotlib.text import Annotation, Text
 from PIL import Image
 
 from ebfit.errors import BadInputError
-from ebfit.files import CurveRecord, Estimate, Fit, PointRecord, RunRecord, TargetRecord
+from ebfit.files import (
+    CurveRecord,
+    Estimate,
+    Fit,
+    GroupTrends,
+    PointRecord,
+    RunRecord,
+    TargetRecord,
+    Trend,
+    Trends,
+)
 from ebfit.laws import revised
 from ebfit.report.plots import figures, style, write_plots
 
@@ -97,6 +107,39 @@ def fit_of(*targets: TargetRecord, runs: list[RunRecord] | None = None) -> Fit:
     return Fit(ebfit_version="0", settings={}, inputs=[], runs=runs or [], targets=list(targets))
 
 
+def trend(batch_tokens: float, exponent: float = 0.4) -> Trend:
+    """Make a power law through a batch size at a million tokens."""
+    return Trend(
+        k=batch_tokens / 1e6**exponent,
+        exponent=exponent,
+        exponent_low=exponent - 0.1,
+        exponent_high=exponent + 0.1,
+        d_low=5e5,
+        d_high=8e6,
+        pivot_tokens=1e6,
+        pivot_batch_tokens=batch_tokens,
+        log_sd_at_pivot=0.1,
+        exponent_sd=0.05,
+        quantile=1.96,
+        scatter_log_sd=0.05,
+        n_targets=4,
+    )
+
+
+TRENDS = Trends(b_opt_vs_tokens=trend(1000.0), b_min_vs_tokens=trend(400.0))
+OLD_TREND = Trend(k=3.0, exponent=0.4, exponent_low=0.3, exponent_high=0.5, d_low=5e5, d_high=8e6)
+
+
+def grown(*targets: TargetRecord, trends: Trends = TRENDS) -> Fit:
+    return fit_of(*targets).model_copy(update={"trends": trends})
+
+
+def grouped() -> Fit:
+    groups = [GroupTrends(group=LONG, b_opt_vs_tokens=trend(1500.0, 0.6)), GroupTrends(group="85M")]
+    targets = [target(2.5 - 0.1 * k, 2.0**k, group=name) for name in (LONG, "85M") for k in range(3)]
+    return grown(*targets, trends=Trends(b_opt_vs_tokens=trend(1000.0), groups=groups))
+
+
 UPPER = Estimate(value=777.0, low=1.0, high=2000.0, status="upper_bound")
 LOWER = Estimate(value=777.0, low=3000.0, high=9999.0, status="lower_bound")
 LONG = "a model with $a long$ name_of^many parts, trained on many things (151M)"
@@ -124,6 +167,13 @@ FITS = {
         runs=[run(batch) for batch in A_HUNDRED],
     ),
     "classic": fit_of(classic_target(3.4), classic_target(3.2)),
+    "trends": grown(*(target(2.5 - 0.1 * k, 2.0**k) for k in range(4))),
+    "trends of groups": grouped(),
+    "one trend and bounds": grown(
+        target(2.4, b_min=UPPER),
+        target(2.0, b_opt=LOWER, e_min=None),
+        trends=Trends(b_min_vs_tokens=OLD_TREND),
+    ),
     "a huge interval": fit_of(target(2.2, b_opt=Estimate(value=1000, low=1e-9, high=1e30, status="ok"))),
 }
 every_fit = pytest.mark.parametrize("fit", FITS.values(), ids=FITS)
@@ -415,6 +465,54 @@ def test_an_interval_without_end_does_not_squeeze_the_rest():
 def test_where_no_batch_size_is_identified_there_is_no_batch_figure():
     fit = fit_of(target(2.2, b_min=None, b_opt=Estimate(value=5.0)))
     assert list(figures(fit)) == ["e_of_s.png"]
+
+
+def test_batch_sizes_stand_against_tokens_with_their_lines():
+    (axes,) = panels(FITS["trends"], "batch_vs_tokens.png")
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    points = [line.get_xydata()[0].tolist() for line in with_gid(axes, "estimate")]
+    assert [4e6, 4000.0] in points
+    assert [4e6, 1600.0] in points
+    lines = {line.get_color(): line.get_xydata() for line in with_gid(axes, "trend")}
+    assert lines[style.BATCHES["b_opt"].colour] == pytest.approx(
+        np.array([[5e5, 1000.0 * 0.5**0.4], [8e6, 1000.0 * 8.0**0.4]])
+    )
+    bands = [c for c in axes.collections if isinstance(c, FillBetweenPolyCollection)]
+    assert len(bands) == 2
+
+
+def test_published_exponents_go_through_the_pivot_of_b_opt_and_name_their_sources():
+    (axes,) = panels(FITS["trends"], "batch_vs_tokens.png")
+    slopes_found = []
+    for line in with_gid(axes, "published"):
+        (x_0, y_0), (x_1, y_1) = np.log(line.get_xydata())
+        slope = (y_1 - y_0) / (x_1 - x_0)
+        assert y_0 + slope * (np.log(1e6) - x_0) == pytest.approx(np.log(1000.0))
+        slopes_found.append(slope)
+    assert sorted(slopes_found) == pytest.approx([0.383, 0.47, 0.566, 0.571])
+    named = " ".join(labels(axes))
+    assert all(number in named for number in ("2505.13738", "2410.21676", "2607.01487", "2503.04715"))
+    (legend,) = figures(FITS["trends"])["batch_vs_tokens.png"].legends
+    assert any("secondary sources" in text.get_text() for text in legend.get_texts())
+
+
+def test_every_group_has_a_panel_with_its_own_line_and_that_of_all():
+    first, second = panels(FITS["trends of groups"], "batch_vs_tokens.png")
+    assert len(with_gid(first, "trend")) == 1
+    assert not with_gid(second, "trend")
+    assert len(with_gid(first, "joint")) == len(with_gid(second, "joint")) == 1
+    assert len(with_gid(second, "estimate")) == 6
+
+
+def test_a_bound_stands_at_e_min_or_at_the_fewest_tokens_of_its_runs():
+    (axes,) = panels(FITS["one trend and bounds"], "batch_vs_tokens.png")
+    assert with_gid(axes, "upper_bound")[0].get_xydata().tolist() == [[1e6, 2000.0]]
+    fewest = min(point.tokens for point in target(2.0).points if not point.censored)
+    assert with_gid(axes, "lower_bound")[0].get_xydata().tolist() == [[fewest, 3000.0]]
+
+
+def test_without_a_trend_there_is_no_figure_over_tokens():
+    assert "batch_vs_tokens.png" not in figures(FITS["eight targets"])
 
 
 @given(st.floats(1e-2, 1e12), st.floats(1.3, 1e9), st.integers(4, 8))

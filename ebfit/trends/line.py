@@ -10,7 +10,7 @@ which keeps their heavy tails and correlations, plus what tau adds: so weights t
 not coverage.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import norm
@@ -104,6 +104,14 @@ def fit_line(points: Points, confidence: float) -> Line:
     -------
     Line
     """
+    # The intercept is the height in the middle of the points: what units x is in must not matter.
+    middle = float(points.x.mean())
+    points = replace(
+        points,
+        x=points.x - middle,
+        x_draws=points.x_draws - middle,
+        bound_x=points.bound_x - middle,
+    )
     errors = _errors(points)
     beta: FloatArray = np.polyfit(points.x, points.y, 1)[::-1].astype(float)  # intercept, slope
     scatter = 0.0
@@ -146,7 +154,7 @@ def fit_line(points: Points, confidence: float) -> Line:
 
     return Line(
         slope=float(beta[1]),
-        pivot=float(pivot),
+        pivot=middle + float(pivot),
         height=float(at_pivot @ beta),
         slope_sd=sd(np.array([0.0, 1.0])),
         height_sd=sd(at_pivot),

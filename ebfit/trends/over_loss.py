@@ -14,7 +14,7 @@ from ebfit.files import BatchOfLoss, LossTrend
 from ebfit.laws import FloatArray
 from ebfit.trends.group import Group
 from ebfit.trends.line import Line, Points, best_log_likelihood, clipped_covariance, fit_line
-from ebfit.trends.over_tokens import LEAST_TARGETS, bound_of
+from ebfit.trends.over_tokens import LEAST_RANGE, LEAST_TARGETS, bound_of
 
 _LEAST_FOR_FLOOR = 4  # some curve of three parameters goes through three targets
 _NEAREST = 1e-3  # of the floor to the lowest target, as a share of the range of targets
@@ -42,6 +42,8 @@ def loss_vs_tokens(group: Group, confidence: float) -> LossTrend | None:
         return None
     loss = np.array([loss for loss, _ in known])
     log_tokens = np.log(np.array([fit.e_min for _, fit in known], dtype=float))
+    if np.ptp(log_tokens) < LEAST_RANGE:
+        return None
     draws = np.array([fit.draws["e_min"] for _, fit in known])
     floor = _Floor(loss, log_tokens, clipped_covariance(draws))
     found = floor.best(confidence)
@@ -127,8 +129,8 @@ class _Floor:
         above = self.loss - self.loss.min() + np.exp(log_depth)
         return best_log_likelihood(-np.log(above), self.log_tokens, self.covariance)
 
-    def best(self, confidence: float) -> tuple[float, float | None, float] | None:
-        """Return the best floor and the ends of its interval, the lower None where it is open."""
+    def best(self, confidence: float) -> tuple[float, float | None, float | None] | None:
+        """Return the best floor and the ends of its interval, None where it is open; None where there is no best."""
         lowest = float(self.loss.min())
         if lowest <= 0.0:
             return None  # no loss in nats; without zero as a last floor, nothing tells a floor from none
@@ -151,7 +153,7 @@ class _Floor:
         return (
             lowest - float(np.exp(found.x)),
             None if deep is None else lowest - float(np.exp(deep)),
-            lowest if shallow is None else lowest - float(np.exp(shallow)),
+            None if shallow is None else lowest - float(np.exp(shallow)),
         )
 
     def _crossing(self, level: float, inside: float, end: float) -> float | None:

@@ -14,7 +14,7 @@ from ebfit.trends.group import Group
 from ebfit.trends.line import Points, fit_line
 
 LEAST_TARGETS = 3  # two make any line
-_LEAST_RANGE = float(np.log(1.2))  # of D: targets reached with the same tokens make no line over tokens
+LEAST_RANGE = float(np.log(1.2))  # of D: targets reached with the same tokens make no line over tokens
 _SHUFFLE_SEED = 20260105  # for the replicates of one group against those of another
 
 Number = Literal["b_opt", "b_min"]
@@ -46,7 +46,7 @@ def power_law(groups: Sequence[Group], number: Number, confidence: float) -> Tre
         None with fewer than `LEAST_TARGETS` targets whose D and batch size are known, or if they share one D.
     """
     points = _points(groups, number)
-    if len(points.x) < LEAST_TARGETS or np.ptp(points.x) < _LEAST_RANGE:
+    if len(points.x) < LEAST_TARGETS or np.ptp(points.x) < LEAST_RANGE:
         return None
     line = fit_line(points, confidence)
     reach = line.quantile * line.slope_sd

@@ -28,8 +28,8 @@ def write_plots(fit: Fit, folder: str | Path) -> list[Path]:
     -------
     list of Path
         The files written: ``e_of_s.png`` (and ``e_of_s_2.png``, ... beyond twelve targets), then
-        ``loss_vs_tokens.png`` if the fit holds loss curves, and ``batch_vs_loss.png`` if it identifies any
-        batch size. The same fit gives the same bytes.
+        ``loss_vs_tokens.png`` if the fit holds loss curves, ``batch_vs_loss.png`` if it identifies any
+        batch size, and ``batch_vs_tokens.png`` if it found a trend. The same fit gives the same bytes.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def figures(fit: Fit) -> dict[str, "Figure"]:
     dict
         File name -> matplotlib Figure, made through the object interface, without a backend.
     """
-    from ebfit.report.plots import batch_vs_loss, e_of_s, loss_vs_tokens, style
+    from ebfit.report.plots import batch_vs_loss, batch_vs_tokens, e_of_s, loss_vs_tokens, style
 
     with style.context():
         drawn = {
@@ -80,6 +80,7 @@ def figures(fit: Fit) -> dict[str, "Figure"]:
         others = {
             "loss_vs_tokens.png": loss_vs_tokens.draw(fit),
             "batch_vs_loss.png": batch_vs_loss.draw(fit),
+            "batch_vs_tokens.png": batch_vs_tokens.draw(fit),
         }
     return drawn | {name: figure for name, figure in others.items() if figure is not None}
 
