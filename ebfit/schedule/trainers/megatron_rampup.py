@@ -120,7 +120,7 @@ def _text(ramp: Ramp, as_run: BatchPlan) -> str:
         f"--global-batch-size {ramp.final}",
         f"# {as_run.total_steps} steps",
         f"--train-samples {samples}",
-        *learning_rate(as_run, consumed),
+        *learning_rate(as_run, samples),
     ]
     bridge = [
         f"train.rampup_batch_size=[{ramp.start},{ramp.increment},{ramp.samples}]",
