@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from fits import fit_of, trend
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,7 +13,6 @@ from ebfit.schedule.planning import Wanted, given_plan, make_plan
 from ebfit.schedule.prediction import level_reached
 from ebfit.schedule.source import Source
 from ebfit.schedule.stages import StageOptions
-from fits import fit_of, trend
 
 exponents = st.floats(0.1, 0.8)
 

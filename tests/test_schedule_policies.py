@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from fits import fit_of, trend
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
@@ -11,7 +12,6 @@ from ebfit.files import Estimate, Trends
 from ebfit.laws import revised
 from ebfit.schedule.policies import POLICIES, Curve, parse
 from ebfit.schedule.source import Source
-from fits import fit_of, trend
 
 exponents = st.floats(0.05, 0.85)
 

@@ -126,6 +126,19 @@ def test_sizes_double_exactly_and_change_where_both_have_whole_steps(
         assert start % large == 0
 
 
+@given(st.floats(0.0, 0.9), st.integers(10**6, 10**12), st.floats(1.05, 4.0), st.integers(1, 64))
+def test_a_plan_that_stays_above_its_curve_is_never_below(
+    exponent: float, total: int, factor: float, micro_batch: int
+):
+    options = StageOptions(total_tokens=total, seq_len=1, step_factor=factor, micro_batch=micro_batch)
+    curve = _curve((2.0, exponent))
+    assume(curve(total) < total / 1000)
+    plan = _plan(lay_out(curve, options, stay_above=True).sizes, options)
+    for stage in plan.stages:
+        # a change waits for a whole step of both sizes
+        assert stage.batch_tokens >= curve(stage.end_tokens) * 0.95 - micro_batch
+
+
 def test_given_sizes_change_at_the_geometric_mean():
     options = StageOptions(total_tokens=10**6, seq_len=1, sizes=[100, 200, 400], min_stage_tokens=0)
     layout = lay_out(_curve((0.0, 0.5)), options)  # B = sqrt(D)

@@ -112,7 +112,7 @@ def make_plan(source: Source, options: StageOptions, wanted: Wanted) -> Plan:
         raise CannotAnswerError(
             f"{source.name}: its trend has no band for --bound {wanted.bound}. Fit anew with this version of ebfit."
         )
-    layout = lay_out(curve.batch_at, options)
+    layout = lay_out(curve.batch_at, options, curve.stay_above)
     loss_trend = source.loss_trend()
     losses = [
         _loss_at(loss_trend, curve.level_at(start), FAR) if start else None for start, _ in layout.sizes

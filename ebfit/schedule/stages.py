@@ -1,15 +1,16 @@
 """From a curve B(D) to stages of constant batch size.
 
 A batch size is held while it is the nearest of the sizes to the curve: the change from b to the next size b' comes
-where the curve passes sqrt(b b'). The sizes go down from the curve's value at the end of the stable phase, each smaller
-than the one above by the step factor. Then those go whose stage would be too short, or would end within the warmup.
-Where the changes lie is our choice; arXiv 2601.05034 does not say in our hands how its stages were made.
+where the curve passes sqrt(b b'), or b where the plan is to stay above the curve. The sizes go down from the curve's
+value at the end of the stable phase, each smaller than the one above by the step factor. Then those go whose stage
+would be too short, or would end within the warmup. Where the changes lie is our choice; how the stages of arXiv
+2601.05034 were made is not in our hands.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from math import lcm, log, log2, sqrt
+from math import ceil, lcm, log, log2, sqrt
 
 import numpy as np
 
@@ -174,7 +175,7 @@ class Layout:
     warnings: list[str] = field(default_factory=list)
 
 
-def lay_out(batch_at: Callable[[float], float], options: StageOptions) -> Layout:
+def lay_out(batch_at: Callable[[float], float], options: StageOptions, stay_above: bool = False) -> Layout:
     """Choose sizes and where they begin.
 
     Parameters
@@ -182,6 +183,8 @@ def lay_out(batch_at: Callable[[float], float], options: StageOptions) -> Layout
     batch_at : callable
         Tokens consumed -> the batch size that is asked for, in tokens, finite.
     options : StageOptions
+    stay_above : bool
+        Never below the curve, in place of near it: changes come where the curve passes the size in use.
 
     Raises
     ------
@@ -191,16 +194,23 @@ def lay_out(batch_at: Callable[[float], float], options: StageOptions) -> Layout
     end = options.stable_until
     inverse = _Inverse(batch_at, end)
     asked = inverse.largest
+    if stay_above:
+        asked = ceil(asked / options.multiple) * options.multiple
     sizes = _falling_sizes(asked, inverse, options) if options.sizes is None else _checked(options)
     given = list(sizes)
     while True:
-        starts = [0, *(inverse.tokens(sqrt(low) * sqrt(high)) for low, high in pairwise(sizes))]
+        starts = [0, *(inverse.tokens(_change(*pair, stay_above)) for pair in pairwise(sizes))]
         worst = _to_drop(starts, sizes, options)
         if worst is None:
             break
         del sizes[worst]
     starts = _aligned(starts, sizes)
     return Layout(list(zip(starts, sizes, strict=True)), _warnings(asked, given, sizes, inverse, options))
+
+
+def _change(size: int, following: int, stay_above: bool) -> float:
+    """Return the batch size of the curve at which a stage gives way to the next."""
+    return size if stay_above else sqrt(size) * sqrt(following)
 
 
 def decay_start(plan: BatchPlan, options: StageOptions) -> int | None:

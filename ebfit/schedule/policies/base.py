@@ -24,6 +24,8 @@ class Curve:
     level_factor : float
         The trend is read at this multiple of the tokens consumed: at the level that the loss has reached, which is
         the tokens that the best constant batch needs to reach it.
+    stay_above : bool
+        Whether a plan may never be below it, in place of near it.
     bound : {"low", "value", "high"}
         Which edge of the trend's band.
     """
@@ -31,6 +33,7 @@ class Curve:
     trend: Trend
     batch_factor: float = 1.0
     level_factor: float = 1.0
+    stay_above: bool = False
     bound: Bound = "value"
 
     def at_bound(self, bound: Bound) -> "Curve":

@@ -9,5 +9,5 @@ takes = None
 
 
 def curve(source: Source, argument: float | None) -> Curve:
-    """Return B_min(D)."""
-    return Curve(source.b_min())
+    """Return B_min(D), which the batch never is below."""
+    return Curve(source.b_min(), stay_above=True)
