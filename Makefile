@@ -76,6 +76,8 @@ $(INSTALLED_DEV): pyproject.toml constraints.txt $(BIN)/python
 # megatron-core for Python 3.12, so each is unpacked into a folder of its own, which the tests put on the path of a
 # process: what they use of it is Python that runs on 3.11 to 3.13, and a torch for 3.12 would be gigabytes more.
 MEGATRON_CORE := 0.17.1 0.18.0 0.19.2
+# Of these, tests/interop loads single files: their dependencies (JAX for one) would be gigabytes more.
+WITHOUT_DEPENDENCIES := maxtext==0.2.5 InternEvo==0.5.2
 
 $(INTEROP_VENV)/.installed: pyproject.toml constraints-interop.txt Makefile $(INTEROP_VENV)/bin/python
 	$(INTEROP_VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
@@ -85,4 +87,7 @@ $(INTEROP_VENV)/.installed: pyproject.toml constraints-interop.txt Makefile $(IN
 			--no-deps --ignore-requires-python --only-binary :all: --implementation cp --python-version 3.12 --abi cp312 \
 			--target $(INTEROP_VENV)/megatron-core-$$version megatron-core==$$version || exit 1; \
 	done
+	$(INTEROP_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade \
+		--no-deps --ignore-requires-python --only-binary :all: \
+		--target $(INTEROP_VENV)/without-dependencies $(WITHOUT_DEPENDENCIES)
 	@touch $@
