@@ -40,6 +40,7 @@ def learning_rate(plan: BatchPlan, samples: int) -> list[str]:
             "--lr-decay-style WSD",
             *arguments,
             f"--lr-decay-samples {samples}",
+            "# its shape is --lr-wsd-decay-style, exponential if left out",
             f"--lr-wsd-decay-samples {decay}",
         ]
     return ["--lr-decay-style constant", *arguments]
