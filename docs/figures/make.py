@@ -135,6 +135,7 @@ def draw() -> dict[str, Figure]:
         "e_of_s.png": figures(few)["e_of_s.png"],
         "loss_vs_tokens.png": figures(fit)["loss_vs_tokens.png"],
         "batch_vs_loss.png": figures(fit)["batch_vs_loss.png"],
+        "batch_vs_tokens.png": figures(fit)["batch_vs_tokens.png"],
     }
 
 
