@@ -4,7 +4,7 @@ import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from unittest.mock import MagicMock, patch
+from unittest.mock import MagicMock
 
 WITHOUT_DEPENDENCIES = Path(sys.prefix) / "without-dependencies"
 
@@ -23,6 +23,12 @@ def released_file(path: str, *empty: str) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
-    with patch.dict(sys.modules, {name: MagicMock() for name in empty}):
+    # Not patch.dict, which afterwards also forgets numpy if the file was the first to import it: a second numpy in one
+    # process ends in a segmentation fault.
+    sys.modules.update({name: MagicMock() for name in empty})
+    try:
         spec.loader.exec_module(module)
+    finally:
+        for name in empty:
+            del sys.modules[name]
     return module

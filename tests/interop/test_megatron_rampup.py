@@ -31,7 +31,7 @@ def test_the_worked_example_runs_as_we_say(trainer: Megatron):
 
 
 @given(data=st.data(), micro_batch=st.integers(1, 4), data_parallel=st.integers(1, 8))
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_any_ramp_runs_as_we_say(
     trainer: Megatron, data: st.DataObject, micro_batch: int, data_parallel: int
 ):
@@ -48,7 +48,7 @@ def test_any_ramp_runs_as_we_say(
     rises=st.integers(1, 40),
     samples=st.integers(1, 9000),
 )
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_a_ramp_is_walked_in_leaps_as_megatron_walks_it_step_by_step(
     trainer: Megatron, start: int, increment: int, rises: int, samples: int
 ):
