@@ -13,6 +13,7 @@ from ebfit.text import short
 
 # Far above B_opt: more tokens than this for the same loss or, where the fit does not tell, so many times B_opt.
 _DEAR, _FAR = 1.2, 4.0
+_CLEARLY = 0.95  # below B_min by less than this factor is within any rounding of sizes and starts
 
 
 def against_fit(run: Run, trends: PlanTrends, cost: Cost | None) -> Iterator[Finding]:
@@ -45,7 +46,7 @@ def against_fit(run: Run, trends: PlanTrends, cost: Cost | None) -> Iterator[Fin
 
 
 def _below(run: Run, index: int, b_min: Trend | None, batch: int, start: int, end: int) -> Iterator[Finding]:
-    if b_min is None or batch >= b_min.batch_at(end)[0]:
+    if b_min is None or batch >= _CLEARLY * b_min.batch_at(end)[0]:
         return
     from_tokens = max(_tokens_at(b_min, batch), start)
     since = "all along" if from_tokens == start else f"from {short(from_tokens)} tokens on"

@@ -1,0 +1,44 @@
+"""The files that ebfit writes and reads back: their schemas, one file each.
+
+Programs may rely on the keys here; a change that breaks them raises the number behind the slash.
+"""
+
+from ebfit.files.base import Estimate, Input, OverTokens, Status, Text, Tokens, UnknownTokens, sha256, to_json
+from ebfit.files.fit import Comparison, Fit, PointRecord, SecondOpinionRecord, SkippedTarget, TargetRecord
+from ebfit.files.plan import Plan, PlanComparison, PlanPrediction, PlanTrends, StageRecord
+from ebfit.files.run import CurveRecord, Inspection, RunDocument, RunOutcome, RunRecord
+from ebfit.files.trend import Agreement, BatchOfLoss, GroupTrends, LossTrend, Trend, Trends
+
+__all__ = [
+    "Agreement",
+    "BatchOfLoss",
+    "Comparison",
+    "CurveRecord",
+    "Estimate",
+    "Fit",
+    "GroupTrends",
+    "Input",
+    "Inspection",
+    "LossTrend",
+    "OverTokens",
+    "Plan",
+    "PlanComparison",
+    "PlanPrediction",
+    "PlanTrends",
+    "PointRecord",
+    "RunDocument",
+    "RunOutcome",
+    "RunRecord",
+    "SecondOpinionRecord",
+    "SkippedTarget",
+    "StageRecord",
+    "Status",
+    "TargetRecord",
+    "Text",
+    "Tokens",
+    "Trend",
+    "Trends",
+    "UnknownTokens",
+    "sha256",
+    "to_json",
+]

@@ -1,0 +1,95 @@
+"""What the schemas share: units, names, writing and reading back."""
+
+import hashlib
+from math import isfinite, nan
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError
+
+from ebfit.errors import BadInputError
+from ebfit.text import printable
+
+Status = Literal["ok", "upper_bound", "lower_bound", "not_identified"]
+OverTokens = Literal["b_opt_vs_tokens", "b_min_vs_tokens"]
+
+
+def _plain(value: float) -> float | int | None:
+    """Write whole numbers as integers, as batch sizes mostly are."""
+    if not isfinite(value):
+        return None
+    return int(value) if value.is_integer() else value
+
+
+Tokens = Annotated[float, PlainSerializer(_plain, when_used="json")]
+# of a run that `inspect` shows though nothing tells its batch size: null in the file, NaN in memory
+UnknownTokens = Annotated[Tokens, BeforeValidator(lambda value: nan if value is None else value)]
+
+
+# Names in logs may hold bytes that are no Unicode, which no JSON document can.
+Text = Annotated[str, PlainSerializer(printable, when_used="json")]
+
+
+class Document(BaseModel):
+    """A part of a file, or a whole one; keys that we do not know are kept."""
+
+    model_config = ConfigDict(populate_by_name=True, extra="allow", ser_json_inf_nan="null")
+
+
+class Estimate(Document):
+    """A number with its confidence interval; None where the data do not tell."""
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    status: Status = "not_identified"
+
+
+class Input(Document):
+    """A file that went into a fit."""
+
+    path: Text
+    sha256: str
+
+
+_Document = TypeVar("_Document", bound=Document)
+
+
+def load(kind: type[_Document], path: str | Path, what: str, way_out: str) -> _Document:
+    """Read a whole file.
+
+    Parameters
+    ----------
+    kind : type
+    path : str or Path
+    what : str
+        What the file should be, such as ``a fit.json``.
+    way_out : str
+        A sentence on what to do otherwise.
+
+    Raises
+    ------
+    BadInputError
+        If the file is missing, is no JSON, or does not follow the schema.
+    """
+    try:
+        return kind.model_validate_json(Path(path).read_bytes())
+    except OSError as error:
+        raise BadInputError(f"{path}: cannot be read ({error.strerror}).") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "the document"
+        raise BadInputError(
+            f"{path}: not {what} that this version reads: {place}: {first['msg']}. {way_out}"
+        ) from None
+
+
+def to_json(document: BaseModel) -> str:
+    """Serialise a document the way all ebfit files are written: indented, keys as in the schema."""
+    return document.model_dump_json(by_alias=True, indent=1) + "\n"
+
+
+def sha256(path: Path) -> str:
+    """Return the hex digest of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,143 @@
+"""Trends over the targets of a fit: batch sizes over tokens and over loss, the loss over tokens."""
+
+from math import exp, hypot, inf, log, nan, sqrt
+
+from pydantic import Field
+
+from ebfit.files.base import Document, OverTokens, Text
+
+
+class Trend(Document):
+    """A power law over targets, B = k D^exponent, D and B in tokens.
+
+    About the line, errors of its height at the pivot and of its exponent are independent: ln B is known to
+    ``quantile`` times sqrt(log_sd_at_pivot^2 + exponent_sd^2 ln(D / pivot_tokens)^2) at the confidence of the fit.
+    Single targets scatter about the line by ``scatter_log_sd`` more than their errors explain.
+    """
+
+    k: float
+    exponent: float
+    exponent_low: float | None = None
+    exponent_high: float | None = None
+    d_low: float
+    d_high: float
+    pivot_tokens: float | None = None
+    pivot_batch_tokens: float | None = None
+    log_sd_at_pivot: float | None = None
+    exponent_sd: float | None = None
+    quantile: float | None = None
+    scatter_log_sd: float | None = None
+    n_targets: int | None = None
+
+    def batch_at(self, tokens: float) -> tuple[float, float, float]:
+        """Return the line at ``tokens`` consumed, and the ends of its band.
+
+        Parameters
+        ----------
+        tokens : float
+            D, positive; beyond ``d_low`` to ``d_high`` the line is extrapolated and the band widens.
+
+        Returns
+        -------
+        tuple of float
+            Value, low and high, in tokens per step. A file of an earlier version knows only the interval of the
+            exponent: the band then pivots on the middle of its D. NaN for ends that nothing tells.
+        """
+        if (
+            self.pivot_tokens is not None
+            and self.pivot_batch_tokens is not None
+            and self.log_sd_at_pivot is not None
+            and self.exponent_sd is not None
+            and self.quantile is not None
+        ):
+            away = log(tokens / self.pivot_tokens)
+            value = self.pivot_batch_tokens * exp(self.exponent * away)
+            factor = exp(self.quantile * hypot(self.log_sd_at_pivot, self.exponent_sd * away))
+            return value, value / factor, value * factor
+        value = self.k * tokens**self.exponent
+        if self.exponent_low is None or self.exponent_high is None:
+            return value, nan, nan
+        away = log(tokens / sqrt(self.d_low * self.d_high))
+        steepest = self.exponent_high if away > 0.0 else self.exponent_low
+        flattest = self.exponent_low if away > 0.0 else self.exponent_high
+        return (
+            value,
+            value * exp((flattest - self.exponent) * away),
+            value * exp((steepest - self.exponent) * away),
+        )
+
+
+class LossTrend(Document):
+    """The loss of the best constant batch size after D tokens, L = l_0 + c D^-exponent.
+
+    An end of the floor's interval is None where the targets bend too little, or lie too near, to hold it on that side.
+    """
+
+    l_0: float
+    l_0_low: float | None = None
+    l_0_high: float | None = None
+    c: float
+    exponent: float
+    d_low: float
+    d_high: float
+    loss_low: float
+    loss_high: float
+    n_targets: int
+
+    def loss_at(self, tokens: float) -> float:
+        """Return the loss that the best constant batch size has after ``tokens``."""
+        return self.l_0 + self.c * tokens**-self.exponent
+
+    def tokens_at(self, loss: float) -> float:
+        """Return the tokens that the best constant batch size needs to ``loss``; infinite at the floor and below."""
+        return (self.c / (loss - self.l_0)) ** (1.0 / self.exponent) if loss > self.l_0 else inf
+
+
+class BatchOfLoss(Document):
+    """B_opt against loss, B = k (L - l_0)^-exponent, with the floor l_0 of the `LossTrend`."""
+
+    l_0: float
+    k: float
+    exponent: float
+    exponent_low: float | None = None
+    exponent_high: float | None = None
+    loss_low: float
+    loss_high: float
+    n_targets: int
+
+    def batch_at(self, loss: float) -> float:
+        """Return the batch size at ``loss``, tokens per step; infinite at the floor and below."""
+        return float(self.k * (loss - self.l_0) ** -self.exponent) if loss > self.l_0 else inf
+
+
+class GroupTrends(Document):
+    """The trends of one group of runs, such as one model size; None where its targets identify none."""
+
+    group: Text | None
+    b_opt_vs_tokens: Trend | None = None
+    b_min_vs_tokens: Trend | None = None
+    loss_vs_tokens: LossTrend | None = None
+    b_opt_vs_loss: BatchOfLoss | None = None
+
+
+class Agreement(Document):
+    """Do groups share one line? The likelihood ratio of a line each against one line, and its p-value."""
+
+    statistic: float
+    degrees_of_freedom: int
+    p_value: float
+
+
+class Trends(Document):
+    """The power laws of a fit; None where fewer than three targets identify one.
+
+    Of several groups, ``groups`` holds those of each, the lines over tokens here are one line through the targets of
+    all, and ``agreement`` tells whether that is right. What goes by loss is each group's own.
+    """
+
+    b_opt_vs_tokens: Trend | None = None
+    b_min_vs_tokens: Trend | None = None
+    loss_vs_tokens: LossTrend | None = None
+    b_opt_vs_loss: BatchOfLoss | None = None
+    groups: list[GroupTrends] = Field(default_factory=list)
+    agreement: dict[OverTokens, Agreement] = Field(default_factory=dict)
