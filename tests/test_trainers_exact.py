@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,6 +48,46 @@ def test_the_worked_example_is_written_in_every_format(name: str) -> None:
 def test_a_stage_that_does_not_fill_the_devices_is_refused(name: str) -> None:
     with pytest.raises(BadInputError, match=r"1280 sequences are no multiple of .* 8 x 64"):
         TRAINERS[name].export(worked_example(), Setup(8, 64))
+
+
+# Numbers and words that a careless or hostile hand may put where another was.
+ODD = [
+    "",
+    "0",
+    "-1",
+    "1.5",
+    "9" * 400,
+    "nan",
+    "inf",
+    "1e400",
+    "true",
+    "null",
+    "[]",
+    "{}",
+    "&a [*a]",
+    "é",
+    "\x00",
+    "#",
+]
+
+
+@pytest.mark.parametrize("name", sorted(TRAINERS))
+@given(data=st.data())
+def test_whatever_is_in_a_file_there_is_no_traceback(name: str, data: st.DataObject) -> None:
+    text = "# data-parallel: 8\n# micro-batch: 1\n" * data.draw(st.booleans())
+    if name == "phases" or data.draw(st.integers(0, 3)) == 0:
+        text += data.draw(st.text())
+    else:
+        exported = TRAINERS[name].export(worked_example(), Setup(4, 64)).text
+        words = re.split(r"(\W+)", exported)
+        for _ in range(data.draw(st.integers(1, 4))):
+            words[data.draw(st.integers(0, len(words) - 1))] = data.draw(st.sampled_from(ODD))
+        text += "".join(words)
+    try:
+        read = TRAINERS[name].parse(text, data.draw(st.sampled_from([None, 4096])))
+    except BadInputError:
+        return
+    assert len(read.starts) == len(read.batch_sequences)
 
 
 # --- Levanter ---

@@ -186,9 +186,9 @@ def _first(document: Any, micro_batch: int) -> int:
 def _tokens(document: Any, key: str) -> int | None:
     """Tokens of a duration such as 50_000_000_000tok; None if it is not given, or in other units."""
     value = find(document, key)
-    if key == "batch_size_warmup_tokens" and isinstance(value, int) and value > 0:
+    if key == "batch_size_warmup_tokens" and isinstance(value, int) and 0 < value < 2**63:
         return value
-    found = re.fullmatch(r"([0-9_]{1,24})tok", str(value))
+    found = re.fullmatch(r"([0-9_]{1,23})tok", str(value))
     if found is None or not found[1].replace("_", ""):
         if key == "batch_size_warmup_tokens":
             raise BadInputError(f"{key} is {value!r}, no number of tokens such as 50_000_000_000tok.")

@@ -52,8 +52,7 @@ def export(plan: BatchPlan, setup: Setup) -> Export:
         text=heading(reader, unit) + yaml.safe_dump(config, sort_keys=False),
         as_run=lay_out(plan, sizes_of(plan)),
         notes=[
-            "Levanter counts everything in steps: warmup and decay below are steps of this plan's batch sizes, and "
-            "num_train_steps is its end.",
+            "Levanter counts everything in steps: warmup, decay and num_train_steps in the file are those of this plan.",
             *notes_on_lr_scale(plan, setup, name),
         ],
     )
@@ -112,7 +111,7 @@ def _stages(sizes: Any) -> tuple[tuple[int, ...], tuple[int, ...], list[str]]:
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
 
 
 def _of_learning_rate(value: Any, total_steps: int | None) -> int | None:

@@ -133,11 +133,12 @@ def parse(text: str, seq_len: int | None) -> ReadSchedule:
             raise BadInputError(f"the ramp has more than {_MOST_SIZES} sizes.")
         sizes = simulate(start * devices, increment * devices, final * devices, samples)
     accumulation = find(document, "gradient_accumulation_steps")
+    steps = whole_number(document, "steps") if find(document, "steps") is not None else -1
     return ReadSchedule(
         starts=tuple(after for after, _ in sizes),
         start_unit="sequences",
         batch_sequences=tuple(batch for _, batch in sizes),
-        total_steps=whole_number(document, "steps") if find(document, "steps") else None,
+        total_steps=steps if steps > 0 else None,  # -1: as many as the learning rate's schedule has
         warnings=[
             "gradient_accumulation_steps is not 1: the ramp leaves it out, so the batch jumps by that factor when the "
             "ramp ends."

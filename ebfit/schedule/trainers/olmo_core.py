@@ -59,8 +59,8 @@ def export(plan: BatchPlan, setup: Setup) -> Export:
             "time.",
             f"global_batch_size of the data loader must be {events[0][1]} tokens at the start: a difference would be "
             "taken for a change of the batch, and scale the learning rate.",
-            "count the learning rate's schedule and max_duration in tokens, as below; in steps they move when the "
-            "batch changes. The starts hold for one epoch of the data.",
+            "count the learning rate's schedule and max_duration in tokens, as in the file: in steps they move when "
+            "the batch changes. The starts hold for one epoch of the data.",
         ],
     )
 

@@ -26,6 +26,7 @@ def read_yaml(text: str) -> Any:
         raise BadInputError("no YAML document that can be read.") from None
 
 
+_LARGEST = 2**63  # a count of tokens beyond this is a slip of the pen
 _DEEPEST = 10  # levels of mappings: an anchor that holds itself has no end
 
 
@@ -53,6 +54,6 @@ def whole_number(document: Any, key: str) -> int:
     value = find(document, key)
     if value is None:
         raise BadInputError(f"there is no {key}.")
-    if isinstance(value, bool) or not isinstance(value, int | float) or not float(value).is_integer():
-        raise BadInputError(f"{key} is {value!r}, no whole number.")
+    if isinstance(value, bool) or not isinstance(value, int | float) or value % 1 or abs(value) >= _LARGEST:
+        raise BadInputError(f"{key} is {str(value)[:40]!r}, no whole number that can be meant.")
     return int(value)
