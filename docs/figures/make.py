@@ -1,4 +1,4 @@
-"""Draw the figures of the documents: those of `ebfit fit` on sample_runs, and the stages of the law.
+"""Draw the figures of the documents: those of `ebfit fit` and `ebfit schedule` on sample_runs, the stages of the law.
 
 Run as a script (``make docs``).
 """
@@ -18,6 +18,7 @@ from PIL import Image
 import ebfit
 from ebfit.laws import revised
 from ebfit.report.plots import figures, style
+from ebfit.report.plots import plan as plan_figure
 
 HERE = Path(__file__).parent
 SAMPLE_RUNS = HERE.parent.parent / "sample_runs"
@@ -129,8 +130,9 @@ def draw() -> dict[str, Figure]:
     """Draw all figures, by file name."""
     fit = ebfit.fit(ebfit.read_runs([SAMPLE_RUNS]), targets=TARGETS)
     few = fit.model_copy(update={"targets": [target for target in fit.targets if target.loss in IN_PANELS]})
+    plan = ebfit.plan(fit, total_tokens=2_000_000, seq_len=32, decay_tokens=200_000)
     with style.context():
-        drawn = {"stages.png": stages()}
+        drawn = {"stages.png": stages(), "plan.png": plan_figure.draw(plan)}
     return drawn | {
         "e_of_s.png": figures(few)["e_of_s.png"],
         "loss_vs_tokens.png": figures(fit)["loss_vs_tokens.png"],
