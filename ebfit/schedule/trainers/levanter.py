@@ -52,7 +52,7 @@ def export(plan: BatchPlan, setup: Setup) -> Export:
         text=heading(reader, unit) + yaml.safe_dump(config, sort_keys=False),
         as_run=lay_out(plan, sizes_of(plan)),
         notes=[
-            "Levanter counts everything in steps: warmup, decay and num_train_steps in the file are those of this plan.",
+            "Levanter counts everything in steps: warmup, decay and num_train_steps in the file are of this plan.",
             *notes_on_lr_scale(plan, setup, name),
         ],
     )
