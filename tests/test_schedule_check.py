@@ -153,7 +153,7 @@ def check_export(plan: BatchPlan, format_name: str, micro_batch: int, data_paral
     trainer = TRAINERS[format_name]
     text = trainer.export(plan, Setup(micro_batch, data_parallel)).text
     return check_schedule(
-        trainer.parse(text, plan.seq_len),
+        trainer.parse(text, plan.seq_len, Setup()),
         format_name=format_name,
         seq_len=plan.seq_len,
         micro_batch=micro_batch,
@@ -180,5 +180,5 @@ def test_the_worked_example_is_sound(format_name):
 
 def test_decimal_thresholds_of_megatron_are_sound():
     # 125B tokens are no whole number of sequences, which Megatron rounds down: by less than one sequence
-    read = TRAINERS["megatron"].parse("0:512 125B:1024 250B:1536", 4096)
+    read = TRAINERS["megatron"].parse("0:512 125B:1024 250B:1536", 4096, Setup())
     assert check(read, **RUN) == []

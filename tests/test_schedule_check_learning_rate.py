@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plans import BILLION
 
-from ebfit.schedule.trainers import TRAINERS, ReadSchedule
+from ebfit.schedule.trainers import TRAINERS, ReadSchedule, Setup
 
 
 def learning_rate_of_megatron(
@@ -101,6 +101,6 @@ def test_a_decay_that_begins_before_the_warmup_is_over():
 
 def test_a_script_of_megatron_with_a_ramp_and_iterations():
     text = "--global-batch-size 16 --rampup-batch-size 8 8 160 --train-iters 100 --lr-wsd-decay-iters 20"
-    read = TRAINERS["megatron-rampup"].parse(text, None)
+    read = TRAINERS["megatron-rampup"].parse(text, None, Setup())
     message = the_one(check(read, "megatron-rampup", micro_batch=1, data_parallel=8), "error")
     assert "1,600 samples (16 each), and the run sees 1,440: 50% of the decay is done" in message

@@ -5,7 +5,7 @@ from checking import RUN, SOUND, check, the_one, with_sizes, with_starts
 from plans import BILLION, MI
 
 from ebfit.errors import BadInputError
-from ebfit.schedule.trainers import TRAINERS, ReadSchedule
+from ebfit.schedule.trainers import TRAINERS, ReadSchedule, Setup
 
 
 def test_tokens_in_place_of_sequences():
@@ -103,7 +103,7 @@ def test_sequences_in_the_callback_of_olmo_core():
         "BatchSizeSchedulerCallback(batch_sizes=[512, 1024], "
         "schedule=[Duration.tokens(0), Duration.tokens(125_000_000_000)])"
     )
-    findings = check(TRAINERS["olmo-core"].parse(text, 4096), "olmo-core", **RUN)
+    findings = check(TRAINERS["olmo-core"].parse(text, 4096, Setup()), "olmo-core", **RUN)
     assert [finding.message.partition(" is ")[2] for finding in findings] == [
         "0.125 of one sequence of 4,096 tokens. If 512 are sequences, write tokens: 2097152.",
         "0.25 of one sequence of 4,096 tokens. If 1,024 are sequences, write tokens: 4194304.",

@@ -258,3 +258,13 @@ def test_a_plan_of_ours_checks_out(capsys: pytest.CaptureFixture[str]):
     status, out, _ = _run(capsys, "--check", "args.sh", "--format", "megatron", *setup, "fit.json")
     assert status == 0
     assert out.splitlines()[-1].endswith("for megatron: no errors, no warnings.")
+
+
+def test_devices_of_a_schedule_to_be_checked_are_given_as_options(capsys: pytest.CaptureFixture[str]):
+    Path("ramp.yml").write_text("per_device_batch_size: 8\n")
+    status, out, _ = _run(capsys, "--check", "ramp.yml", "--format", "maxtext", "--data-parallel", "64")
+    assert status == 0
+    assert out.splitlines()[-1] == "ramp.yml: 1 stage for maxtext: no errors, no warnings."
+    status, _, err = _run(capsys, "--check", "ramp.yml", "--format", "maxtext")
+    assert status == 2
+    assert err.startswith("ebfit: ramp.yml: the format maxtext counts per device: give --data-parallel")

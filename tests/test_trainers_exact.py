@@ -84,7 +84,7 @@ def test_whatever_is_in_a_file_there_is_no_traceback(name: str, data: st.DataObj
             words[data.draw(st.integers(0, len(words) - 1))] = data.draw(st.sampled_from(ODD))
         text += "".join(words)
     try:
-        read = TRAINERS[name].parse(text, data.draw(st.sampled_from([None, 4096])))
+        read = TRAINERS[name].parse(text, data.draw(st.sampled_from([None, 4096])), Setup())
     except BadInputError:
         return
     assert len(read.starts) == len(read.batch_sequences)
@@ -111,7 +111,7 @@ def test_levanter_does_what_the_plan_says(plan: BatchPlan) -> None:
 
 @given(plans())
 def test_levanter_comes_back(plan: BatchPlan) -> None:
-    read = levanter.parse(levanter.export(plan, Setup(strict=True)).text, None)
+    read = levanter.parse(levanter.export(plan, Setup(strict=True)).text, None, Setup())
     assert read.starts == tuple(stage.start_step for stage in plan.stages)
     assert read.batch_sequences == tuple(stage.batch_sequences for stage in plan.stages)
     assert read.total_steps == plan.total_steps
@@ -129,13 +129,13 @@ def test_levanters_warmup_and_decay_are_steps_and_never_a_fraction() -> None:
 
 def test_a_fraction_in_levanters_file_is_one() -> None:
     text = "trainer: {train_batch_size: 8, num_train_steps: 200}\noptimizer: {warmup: 0.1, decay: 50}"
-    read = levanter.parse(text, None)
+    read = levanter.parse(text, None, Setup())
     assert (read.warmup_steps, read.decay_steps) == (20, 50)
     assert (read.starts, read.batch_sequences) == ((0,), (8,))
 
 
 def test_levanters_older_form_is_read_with_a_warning() -> None:
-    read = levanter.parse("- {until: 100, value: 8}\n- {until: -1, value: 16}\n", None)
+    read = levanter.parse("- {until: 100, value: 8}\n- {until: -1, value: 16}\n", None, Setup())
     assert (read.starts, read.batch_sequences) == ((0, 100), (8, 16))
     assert "early 2025" in read.warnings[0]
 
@@ -153,7 +153,7 @@ def test_levanters_older_form_is_read_with_a_warning() -> None:
 )
 def test_what_is_no_schedule_of_levanter_is_refused(text: str, says: str) -> None:
     with pytest.raises(BadInputError, match=says):
-        levanter.parse(text, None)
+        levanter.parse(text, None, Setup())
 
 
 # --- Lightning ---
@@ -224,7 +224,7 @@ def test_lightning_comes_back(plan: BatchPlan) -> None:
         export = lightning.export(plan, SETUP)
     except BadInputError:
         assume(False)
-    read = lightning.parse(export.text, None)
+    read = lightning.parse(export.text, None, Setup())
     assert [start * plan.seq_len for start in read.starts] == [
         stage.start_tokens for stage in export.as_run.stages
     ]
@@ -235,8 +235,8 @@ def test_lightning_comes_back(plan: BatchPlan) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("scheduling={0: 1}", "# data-parallel: N"),
-        ("# data-parallel: 2\n# micro-batch: 0\nx = 1", "# micro-batch: N"),
+        ("scheduling={0: 1}", "--data-parallel"),
+        ("# data-parallel: 2\n# micro-batch: 0\nx = 1", "--micro-batch"),
         ("# data-parallel: 2\n# micro-batch: 2\nx = 1", "no GradientAccumulationScheduler"),
         ("# data-parallel: 2\n# micro-batch: 2\nscheduling = {0: 1}", "limit_train_batches"),
         ("# data-parallel: 2\n# micro-batch: 2\nT(scheduling={**a}, limit_train_batches=8)", "line 3"),
@@ -244,7 +244,7 @@ def test_lightning_comes_back(plan: BatchPlan) -> None:
 )
 def test_what_lightning_does_not_say_is_asked_for(text: str, says: str) -> None:
     with pytest.raises(BadInputError, match=says):
-        lightning.parse(text, None)
+        lightning.parse(text, None, Setup())
 
 
 # --- phases ---
@@ -347,7 +347,7 @@ def test_phases_follow_the_plan(plan: BatchPlan) -> None:
 
 def test_a_launch_script_is_not_read_back(script: str) -> None:
     with pytest.raises(BadInputError, match="cannot be read back"):
-        phases.parse(script, 4096)
+        phases.parse(script, 4096, Setup())
 
 
 def test_a_decay_that_begins_before_the_last_phase_is_noted() -> None:

@@ -178,7 +178,7 @@ def test_an_export_reads_back_as_what_was_written(plan: BatchPlan, trainer):
     if trainer is RAMP and len(plan.stages) == 1:
         return
     export = trainer.export(plan, Setup())
-    read = trainer.parse(export.text, plan.seq_len)
+    read = trainer.parse(export.text, plan.seq_len, Setup())
     assert read.refusals == read.warnings == []
     samples = export.as_run.stages[-1].end_tokens // plan.seq_len
     assert read.total_sequences in (samples, samples - 1)
@@ -224,7 +224,7 @@ torchrun pretrain_gpt.py "${ARGS[@]}"
 
 @pytest.mark.parametrize("text", SAME_SCHEDULE.values(), ids=SAME_SCHEDULE)
 def test_a_schedule_is_found_in_what_people_keep_it_in(text: str):
-    read = SCHEDULE.parse(text, 4096)
+    read = SCHEDULE.parse(text, 4096, Setup())
     assert read.starts == (0, 125_000_000_000)
     assert read.start_unit == "tokens"
     assert read.batch_sequences == (512, 1024)
@@ -260,7 +260,7 @@ OPTIONS="
 
 @pytest.mark.parametrize("text", SAME_RAMP.values(), ids=SAME_RAMP)
 def test_a_ramp_is_found_in_what_people_keep_it_in(text: str):
-    read = RAMP.parse(text, None)
+    read = RAMP.parse(text, None, Setup())
     assert read.starts == (0, 150, 300)
     assert read.start_unit == "sequences"
     assert read.batch_sequences == (16, 24, 32)
@@ -279,7 +279,7 @@ def test_a_ramp_is_found_in_what_people_keep_it_in(text: str):
     ],
 )
 def test_what_megatron_will_refuse(text: str, refusal: str):
-    assert refusal in " ".join(SCHEDULE.parse(text, 64).refusals)
+    assert refusal in " ".join(SCHEDULE.parse(text, 64, Setup()).refusals)
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ def test_what_megatron_will_refuse(text: str, refusal: str):
     ],
 )
 def test_what_megatron_reads_otherwise_than_it_is_written(text: str, warning: str):
-    read = SCHEDULE.parse(text, 64)
+    read = SCHEDULE.parse(text, 64, Setup())
     assert warning in " ".join(read.warnings)
     assert read.refusals == []
 
@@ -323,10 +323,10 @@ def test_what_megatron_reads_otherwise_than_it_is_written(text: str, warning: st
 )
 def test_what_cannot_be_read_is_refused_in_words(trainer, text: str, says: str | None):
     if says is None:
-        assert trainer.parse(text, None).batch_sequences == (8,)
+        assert trainer.parse(text, None, Setup()).batch_sequences == (8,)
         return
     with pytest.raises(BadInputError) as error:
-        trainer.parse(text, None)
+        trainer.parse(text, None, Setup())
     assert says in str(error.value)
 
 
@@ -368,7 +368,7 @@ def test_what_cannot_be_read_is_refused_in_words(trainer, text: str, says: str |
 )
 def test_no_text_makes_it_crash(text: str, trainer):
     try:
-        read = trainer.parse(text, 64)
+        read = trainer.parse(text, 64, Setup())
     except BadInputError:
         return
     assert len(read.starts) == len(read.batch_sequences) > 0

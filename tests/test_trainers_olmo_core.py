@@ -36,7 +36,7 @@ def walk(events: list[tuple[int, int]]) -> Iterator[int]:
 
 
 def events_of(export_text: str, seq_len: int) -> list[tuple[int, int]]:
-    read = olmo_core.parse(export_text, seq_len)
+    read = olmo_core.parse(export_text, seq_len, Setup())
     assert read.start_unit == "tokens"
     return list(zip(read.starts, read.batch_tokens or (), strict=True))
 
@@ -202,6 +202,7 @@ def test_python_as_people_write_it_is_read() -> None:
         ")\n"
         "WSD(warmup=2000, decay=None)\n",
         4096,
+        Setup(),
     )
     assert read.batch_sequences == (512, 1024, 1536)
     assert read.starts == (0, 100 * BILLION, 200 * BILLION)
@@ -224,4 +225,4 @@ def test_python_as_people_write_it_is_read() -> None:
 )
 def test_what_cannot_be_read_is_refused_in_words(text: str, says: str) -> None:
     with pytest.raises(BadInputError, match=says):
-        olmo_core.parse(text, 8)
+        olmo_core.parse(text, 8, Setup())

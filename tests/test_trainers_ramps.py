@@ -92,7 +92,7 @@ def test_the_trainer_does_what_the_export_says(name: str, plan: BatchPlan) -> No
 @given(plan=SMALL)
 def test_what_is_read_back_is_what_the_trainer_does(name: str, plan: BatchPlan) -> None:
     export = TRAINERS[name].export(plan, SETUP)
-    read = TRAINERS[name].parse(export.text, plan.seq_len)
+    read = TRAINERS[name].parse(export.text, plan.seq_len, Setup())
     counts = {
         "tokens": [stage.start_tokens for stage in export.as_run.stages],
         "sequences": [stage.start_tokens // plan.seq_len for stage in export.as_run.stages],
@@ -194,7 +194,7 @@ def test_maxtext_says_that_accumulation_does_not_go_with_a_ramp() -> None:
     export = maxtext.export(worked_example(), Setup(data_parallel=64))
     assert yaml.safe_load(export.text)["gradient_accumulation_steps"] == 1
     assert any("gradient_accumulation_steps must be 1" in note for note in export.notes)
-    read = maxtext.parse(export.text.replace("accumulation_steps: 1", "accumulation_steps: 2"), None)
+    read = maxtext.parse(export.text.replace("accumulation_steps: 1", "accumulation_steps: 2"), None, Setup())
     assert any("gradient_accumulation_steps" in warning for warning in read.warnings)
 
 
@@ -209,7 +209,7 @@ def test_a_scaled_learning_rate_is_noted_and_refused_under_strict() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
-        ("maxtext", "per_device_batch_size: 8", "# data-parallel: N"),
+        ("maxtext", "per_device_batch_size: 8", "--data-parallel"),
         ("maxtext", "# data-parallel: 8\nsteps: 8", "no per_device_batch_size"),
         ("maxtext", "# data-parallel: 8\nper_device_batch_size: many", "no whole number"),
         (
@@ -225,7 +225,7 @@ def test_a_scaled_learning_rate_is_noted_and_refused_under_strict() -> None:
             "no multiple of the increment",
         ),
         ("internevo", "data = dict(micro_num=4)", "no micro_bsz"),
-        ("internevo", "data = dict(micro_num=4, micro_bsz=2)", "# data-parallel: N"),
+        ("internevo", "data = dict(micro_num=4, micro_bsz=2)", "--data-parallel"),
         (
             "internevo",
             '# data-parallel: 8\ndata = dict(micro_num=4, micro_bsz=2, rampup_batch_size="1 2")',
@@ -237,7 +237,7 @@ def test_a_scaled_learning_rate_is_noted_and_refused_under_strict() -> None:
             "does not lead to micro_num",
         ),
         ("internevo", "data = dict(", "line 1: no Python"),
-        ("composer", "global_train_batch_size: 8", "# data-parallel: N"),
+        ("composer", "global_train_batch_size: 8", "--data-parallel"),
         (
             "composer",
             "# data-parallel: 2\nglobal_train_batch_size: 9\ndevice_train_microbatch_size: 2\nmax_seq_len: 8",
@@ -247,7 +247,7 @@ def test_a_scaled_learning_rate_is_noted_and_refused_under_strict() -> None:
 )
 def test_what_a_trainer_would_refuse_is_refused_in_words(name: str, text: str, says: str) -> None:
     with pytest.raises(BadInputError, match=says):
-        TRAINERS[name].parse(text, None)
+        TRAINERS[name].parse(text, None, Setup())
 
 
 def test_a_configuration_of_modernbert_is_read() -> None:
@@ -259,6 +259,7 @@ def test_a_configuration_of_modernbert_is_read() -> None:
         "  batch_size_warmup_min_size: ${device_train_microbatch_size}\n"
         "  batch_size_warmup_tokens: 50_000_000_000tok\n",
         None,
+        Setup(),
     )
     assert read.batch_sequences == tuple(96 * 8 * size for size in range(1, 7))
     # sizes last in proportion to themselves: 1/15, 2/15, ... of 50B tokens, up to a step

@@ -60,7 +60,7 @@ def test_csv_leaves_out_the_warnings_alone() -> None:
 def test_what_is_checked_is_the_plan(name: str) -> None:
     plan = worked_example(warmup_tokens=4096 * 1000, decay_start_tokens=500 * 10**9 - 4096 * 50)
     trainer = TRAINERS[name]
-    read = trainer.parse(trainer.export(plan, Setup()).text, None)
+    read = trainer.parse(trainer.export(plan, Setup()).text, None, Setup())
     assert read.starts == tuple(stage.start_tokens for stage in plan.stages)
     assert read.batch_sequences == (512, 1024, 1280, 1536)
     assert (read.start_unit, read.seq_len) == ("tokens", 4096)
@@ -89,4 +89,4 @@ def test_what_is_checked_is_the_plan(name: str) -> None:
 )
 def test_what_is_no_plan_is_refused_in_words(name: str, text: str, says: str) -> None:
     with pytest.raises(BadInputError, match=says):
-        TRAINERS[name].parse(text, None)
+        TRAINERS[name].parse(text, None, Setup())

@@ -44,7 +44,7 @@ def check_file(
     except UnicodeDecodeError:
         raise BadInputError(f"{path}: is no text in UTF-8. Give the file that the trainer reads.") from None
     try:
-        read = trainer.parse(text, seq_len)
+        read = trainer.parse(text, seq_len, setup)
     except BadInputError as error:
         raise BadInputError(f"{path}: {error}") from None
     findings = check_schedule(

@@ -68,7 +68,7 @@ def test_iterations_beside_the_schedule_end_the_learning_rate_far_too_early(trai
 )
 def test_what_we_say_megatron_refuses_it_refuses(trainer: Megatron, arguments: list[str], seq_len: int):
     arguments = [*arguments, "--seq-length", str(seq_len), "--train-samples", "100"]
-    assert megatron.parse(_quoted(arguments), seq_len).refusals
+    assert megatron.parse(_quoted(arguments), seq_len, Setup()).refusals
     assert "error" in trainer.run(arguments)
 
 
@@ -77,7 +77,7 @@ def test_what_we_say_megatron_refuses_it_refuses(trainer: Megatron, arguments: l
 def test_a_schedule_is_read_as_megatron_reads_it(trainer: Megatron, thresholds: list[tuple[int, str]]):
     starts = ["0", *(f"{number}{suffix}" for number, suffix in thresholds)]
     text = ", ".join(f"{start}:{batch}" for batch, start in enumerate(starts, start=1))
-    read = megatron.parse(text, 1)
+    read = megatron.parse(text, 1, Setup())
     arguments = ["--seq-length", "1", "--step-batch-size-schedule", text, "--train-samples", "3000"]
     run = trainer.run(arguments)
     assert bool(read.refusals) == ("error" in run)

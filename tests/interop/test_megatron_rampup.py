@@ -86,5 +86,5 @@ def test_a_plan_of_two_stages_is_a_ramp_of_one_rise(trainer: Megatron):
 def test_what_we_refuse_megatron_refuses(trainer: Megatron, ramp: str):
     arguments = ["--seq-length", "1", "--rampup-batch-size", *ramp.split(), "--train-samples", "800"]
     with pytest.raises(BadInputError):
-        megatron_rampup.parse(" ".join(arguments), 1)
+        megatron_rampup.parse(" ".join(arguments), 1, Setup())
     assert "error" in trainer.run(arguments)

@@ -12,7 +12,7 @@ from ebfit.batch_plan import BatchPlan
 
 @dataclass(frozen=True)
 class Setup:
-    """What an export needs to know of the run beyond the plan.
+    """What neither a plan nor a trainer's file says of the run.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ class Trainer(Protocol):
         """
         ...
 
-    def parse(self, text: str, seq_len: int | None) -> ReadSchedule:
+    def parse(self, text: str, seq_len: int | None, setup: Setup) -> ReadSchedule:
         """Read a schedule that somebody wrote, for `ebfit schedule --check`.
 
         Parameters
@@ -119,10 +119,13 @@ class Trainer(Protocol):
             The file's content.
         seq_len : int or None
             Tokens per sequence; needed where the format counts tokens.
+        setup : Setup
+            The devices, for formats whose files count per device and do not say how many there are.
 
         Raises
         ------
         BadInputError
             If the text is no such schedule, naming the line; without the file's name, which the caller puts in front.
+            If ``seq_len`` or ``setup`` lacks what the format needs.
         """
         ...

@@ -1,16 +1,23 @@
 """Comment lines of an export: what it is for, and the devices that it was made for.
 
 Several formats count per device, or in micro-batches, and do not say how many devices there are. Their exports say it
-in two comment lines, which are also how somebody else's file can be read back:
+in two comment lines, so that they can be read back without being told:
 
     # data-parallel: 64
     # micro-batch: 8
 """
 
 import re
+from dataclasses import replace
+from typing import Any
 
 from ebfit.errors import BadInputError
 from ebfit.schedule.trainers.base import Setup
+
+_FIELDS = {
+    "data-parallel": "data_parallel",
+    "micro-batch": "micro_batch",
+}  # of `Setup`, by their names in comments
 
 
 def heading(reader: str, unit: str) -> str:
@@ -26,12 +33,11 @@ def devices_of(setup: Setup, name: str) -> int:
     BadInputError
         If it is not given, naming the format that needs it.
     """
-    if setup.data_parallel is None:
-        raise BadInputError(
-            f"the format {name} counts per device: give --data-parallel, the number of devices (or groups of them) "
-            "that each see other sequences."
-        )
-    return setup.data_parallel
+    return _given(
+        setup.data_parallel,
+        f"the format {name} counts per device: give --data-parallel, the number of devices (or groups of them) that "
+        "each see other sequences.",
+    )
 
 
 def micro_batch_of(setup: Setup, name: str) -> int:
@@ -42,31 +48,34 @@ def micro_batch_of(setup: Setup, name: str) -> int:
     BadInputError
         If it is not given, naming the format that needs it.
     """
-    if setup.micro_batch is None:
-        raise BadInputError(
-            f"the format {name} counts in micro-batches: give --micro-batch, the sequences per device and forward pass."
-        )
-    return setup.micro_batch
+    return _given(
+        setup.micro_batch,
+        f"the format {name} counts in micro-batches: give --micro-batch, the sequences per device and forward pass.",
+    )
 
 
 def devices_lines(setup: Setup) -> str:
     """Return the comment lines that say what is given of ``setup``."""
-    given = {"data-parallel": setup.data_parallel, "micro-batch": setup.micro_batch}
+    given = {key: getattr(setup, field) for key, field in _FIELDS.items()}
     return "".join(f"# {key}: {value}\n" for key, value in given.items() if value is not None)
 
 
-def read_devices(text: str, key: str) -> int:
-    """Return what such a comment line says; ``key`` is ``data-parallel`` or ``micro-batch``.
+def with_comments(setup: Setup, text: str) -> tuple[Setup, list[str]]:
+    """Return ``setup`` with what only the comment lines of a file say, and a warning where the two contradict."""
+    found_only_there: dict[str, Any] = {}
+    warnings = []
+    for key, field in _FIELDS.items():
+        found = re.search(rf"^\s*#\s*{key}:\s*([0-9]{{1,9}})\s*$", text, re.MULTILINE)
+        in_file = 0 if found is None else int(found[1])
+        given = getattr(setup, field)
+        if given is None and in_file:
+            found_only_there[field] = in_file
+        elif given is not None and found is not None and in_file != given:
+            warnings.append(f'the file says "# {key}: {in_file}"; it is read with --{key} {given}.')
+    return replace(setup, **found_only_there), warnings
 
-    Raises
-    ------
-    BadInputError
-        If there is no such line, or it says 0.
-    """
-    found = re.search(rf"^\s*#\s*{key}:\s*([0-9]{{1,9}})\s*$", text, re.MULTILINE)
-    if found is None or int(found[1]) == 0:
-        raise BadInputError(
-            f'the file does not say the number behind its sizes: add the comment line "# {key}: N" to it, '
-            "N being a positive whole number."
-        )
-    return int(found[1])
+
+def _given(number: int | None, way_out: str) -> int:
+    if number is None:
+        raise BadInputError(way_out)
+    return number

@@ -21,7 +21,7 @@ from ebfit.schedule.trainers.comments import (
     devices_of,
     heading,
     micro_batch_of,
-    read_devices,
+    with_comments,
 )
 from ebfit.schedule.trainers.divisible import check_divisible, sequences_at_once
 from ebfit.schedule.trainers.learning_rate import notes_on_lr_scale
@@ -119,16 +119,17 @@ def simulate(
     return [*sizes, (consumed, last)]
 
 
-def parse(text: str, seq_len: int | None) -> ReadSchedule:
-    """Read the warmup of a ModernBERT configuration; its comments must say the number of devices.
+def parse(text: str, seq_len: int | None, setup: Setup) -> ReadSchedule:
+    """Read the warmup of a ModernBERT configuration.
 
     Raises
     ------
     BadInputError
-        If a key is missing or is no number, or ModernBERT would refuse it.
+        If a key is missing or is no number, if ModernBERT would refuse it, or if nothing says the number of devices.
     """
     document = read_yaml(text)
-    devices = read_devices(text, "data-parallel")
+    setup, warnings = with_comments(setup, text)
+    devices = devices_of(setup, name)
     batch = whole_number(document, "global_train_batch_size")
     micro_batch = whole_number(document, "device_train_microbatch_size")
     length = find(document, "max_seq_len") or seq_len
@@ -150,7 +151,8 @@ def parse(text: str, seq_len: int | None) -> ReadSchedule:
         warmup_tokens = _tokens(document, "batch_size_warmup_tokens")
         assert warmup_tokens is not None
         sizes = simulate(first, last, warmup_tokens, devices, micro_batch * length)
-    packing = find(document, "sequence_packing")
+    if find(document, "sequence_packing") is not True and len(sizes) > 1:
+        warnings.append("sequence_packing is not true: without it the warmup of the batch size does nothing.")
     return ReadSchedule(
         starts=tuple(tokens * devices for tokens, _ in sizes),
         start_unit="tokens",
@@ -159,9 +161,7 @@ def parse(text: str, seq_len: int | None) -> ReadSchedule:
         warmup_sequences=_sequences(_tokens(document, "t_warmup"), length),
         decay_sequences=_sequences(_tokens(document, "t_decay"), length),
         total_sequences=_sequences(_tokens(document, "max_duration"), length),
-        warnings=[]
-        if packing is True or len(sizes) == 1
-        else ["sequence_packing is not true: without it the warmup of the batch size does nothing."],
+        warnings=warnings,
     )
 
 

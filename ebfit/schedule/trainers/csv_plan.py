@@ -55,7 +55,7 @@ def export(plan: BatchPlan, setup: Setup) -> Export:
     return Export(text=text.getvalue(), as_run=plan)
 
 
-def parse(text: str, seq_len: int | None) -> ReadSchedule:
+def parse(text: str, seq_len: int | None, setup: Setup) -> ReadSchedule:
     """Read the table back.
 
     Raises

@@ -19,7 +19,7 @@ from ebfit.schedule.trainers.comments import (
     devices_of,
     heading,
     micro_batch_of,
-    read_devices,
+    with_comments,
 )
 from ebfit.schedule.trainers.divisible import check_divisible
 from ebfit.schedule.trainers.learning_rate import notes_on_lr_scale
@@ -85,17 +85,18 @@ def export(plan: BatchPlan, setup: Setup) -> Export:
     )
 
 
-def parse(text: str, seq_len: int | None) -> ReadSchedule:
-    """Read `rampup_batch_size`, `micro_num` and `micro_bsz`; the comments must say the data-parallel size.
+def parse(text: str, seq_len: int | None, setup: Setup) -> ReadSchedule:
+    """Read `rampup_batch_size`, `micro_num` and `micro_bsz`.
 
     Raises
     ------
     BadInputError
-        If one is missing, or InternEvo would refuse the ramp.
+        If one is missing, if InternEvo would refuse the ramp, or if nothing says the number of devices.
     """
     python = PythonText(text)
     micro_num, micro_batch = _number(python, "micro_num"), _number(python, "micro_bsz")
-    at_once = micro_batch * read_devices(text, "data-parallel")
+    setup, warnings = with_comments(setup, text)
+    at_once = micro_batch * devices_of(setup, name)
     start, increment, every = _ramp(python, micro_num)
     if increment < 1 or every < 1 or not 0 < start <= micro_num or (micro_num - start) % increment:
         raise BadInputError(
@@ -104,7 +105,8 @@ def parse(text: str, seq_len: int | None) -> ReadSchedule:
         )
     if (micro_num - start) // increment > _MOST_SIZES:
         raise BadInputError(f"the ramp has more than {_MOST_SIZES} sizes.")
-    no_pipeline = any(number % micro_batch for number in (start, increment, micro_num))
+    if any(number % micro_batch for number in (start, increment, micro_num)):
+        warnings.append(f"with pipeline parallelism {_MULTIPLES}")
     sizes = range(start, micro_num + 1, increment)
     total, length = python.value_of("total_steps"), python.value_of("seq_len")
     return ReadSchedule(
@@ -113,7 +115,7 @@ def parse(text: str, seq_len: int | None) -> ReadSchedule:
         batch_sequences=tuple(size * at_once for size in sizes),
         seq_len=None if length is None else python.number(length),
         total_steps=None if total is None else python.number(total),
-        warnings=[f"with pipeline parallelism {_MULTIPLES}"] * no_pipeline,
+        warnings=warnings,
     )
 
 

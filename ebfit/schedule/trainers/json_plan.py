@@ -26,7 +26,7 @@ def export(plan: BatchPlan, setup: Setup) -> Export:
     return Export(text=json.dumps(plan.to_dict(), indent=2) + "\n", as_run=plan)
 
 
-def parse(text: str, seq_len: int | None) -> ReadSchedule:
+def parse(text: str, seq_len: int | None, setup: Setup) -> ReadSchedule:
     """Read plan.json back.
 
     Raises

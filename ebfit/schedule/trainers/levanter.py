@@ -58,7 +58,7 @@ def export(plan: BatchPlan, setup: Setup) -> Export:
     )
 
 
-def parse(text: str, seq_len: int | None) -> ReadSchedule:
+def parse(text: str, seq_len: int | None, setup: Setup) -> ReadSchedule:
     """Read `train_batch_size` of a Levanter configuration, or the list alone.
 
     Raises

@@ -17,7 +17,7 @@ from ebfit.schedule.trainers.comments import (
     devices_of,
     heading,
     micro_batch_of,
-    read_devices,
+    with_comments,
 )
 from ebfit.schedule.trainers.divisible import check_divisible, sequences_at_once
 from ebfit.schedule.trainers.learning_rate import notes_on_lr_scale
@@ -76,16 +76,18 @@ def export(plan: BatchPlan, setup: Setup) -> Export:
     )
 
 
-def parse(text: str, seq_len: int | None) -> ReadSchedule:
-    """Read `scheduling` and `limit_train_batches`; the comments must say devices and micro-batch.
+def parse(text: str, seq_len: int | None, setup: Setup) -> ReadSchedule:
+    """Read `scheduling` and `limit_train_batches`.
 
     Raises
     ------
     BadInputError
-        If one is missing, or their numbers cannot be read without running the file.
+        If one is missing, if their numbers cannot be read without running the file, or if nothing says the number of
+        devices and the micro-batch.
     """
     python = PythonText(text)
-    at_once = read_devices(text, "data-parallel") * read_devices(text, "micro-batch")
+    setup, warnings = with_comments(setup, text)
+    at_once = devices_of(setup, name) * micro_batch_of(setup, name)
     scheduling, limit = python.value_of("scheduling"), python.value_of("limit_train_batches")
     if not isinstance(scheduling, ast.Dict) or not scheduling.keys:
         raise BadInputError("there is no GradientAccumulationScheduler(scheduling={epoch: micro-batches}).")
@@ -100,17 +102,18 @@ def parse(text: str, seq_len: int | None) -> ReadSchedule:
     if length < 1 or min(stages) < 0:
         raise BadInputError("limit_train_batches must be positive, and epochs must not be negative.")
     stages = dict(sorted(({0: 1} | stages).items()))
+    warnings += [
+        f"an epoch of {length} micro-batches is no multiple of {micro_batches}: its last step is smaller."
+        for micro_batches in stages.values()
+        if micro_batches > 0 and length % micro_batches
+    ]
     max_steps = python.value_of("max_steps")
     return ReadSchedule(
         starts=tuple(epoch * length * at_once for epoch in stages),
         start_unit="sequences",
         batch_sequences=tuple(micro_batches * at_once for micro_batches in stages.values()),
         total_steps=None if max_steps is None else python.number(max_steps),
-        warnings=[
-            f"an epoch of {length} micro-batches is no multiple of {micro_batches}: its last step is smaller."
-            for micro_batches in stages.values()
-            if micro_batches > 0 and length % micro_batches
-        ],
+        warnings=warnings,
     )
 
 

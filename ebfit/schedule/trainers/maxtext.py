@@ -13,7 +13,7 @@ import yaml
 from ebfit.batch_plan import BatchPlan
 from ebfit.errors import BadInputError
 from ebfit.schedule.trainers.base import Export, ReadSchedule, Setup
-from ebfit.schedule.trainers.comments import devices_lines, devices_of, heading, read_devices
+from ebfit.schedule.trainers.comments import devices_lines, devices_of, heading, with_comments
 from ebfit.schedule.trainers.divisible import check_divisible
 from ebfit.schedule.trainers.learning_rate import notes_on_lr_scale
 from ebfit.schedule.trainers.ramp import (
@@ -102,16 +102,17 @@ def simulate(start: int, increment: int, final: int, rampup_samples: int) -> lis
     return [*sizes, (consumed, final)]
 
 
-def parse(text: str, seq_len: int | None) -> ReadSchedule:
-    """Read the ramp of a MaxText configuration; its comments must say the number of devices.
+def parse(text: str, seq_len: int | None, setup: Setup) -> ReadSchedule:
+    """Read the ramp of a MaxText configuration.
 
     Raises
     ------
     BadInputError
-        If there is no batch size, or if MaxText would refuse the ramp.
+        If there is no batch size, if MaxText would refuse the ramp, or if nothing says the number of devices.
     """
     document = read_yaml(text)
-    devices = read_devices(text, "data-parallel")
+    setup, warnings = with_comments(setup, text)
+    devices = devices_of(setup, name)
     final = whole_number(document, "per_device_batch_size")
     if not find(document, "enable_rampup_batch_size"):
         sizes = [(0, final * devices)]
@@ -132,19 +133,18 @@ def parse(text: str, seq_len: int | None) -> ReadSchedule:
         if (final - start) // increment > _MOST_SIZES:
             raise BadInputError(f"the ramp has more than {_MOST_SIZES} sizes.")
         sizes = simulate(start * devices, increment * devices, final * devices, samples)
-    accumulation = find(document, "gradient_accumulation_steps")
+    if find(document, "gradient_accumulation_steps") not in (None, 1) and len(sizes) > 1:
+        warnings.append(
+            "gradient_accumulation_steps is not 1: the ramp leaves it out, so the batch jumps by that factor when the "
+            "ramp ends."
+        )
     steps = whole_number(document, "steps") if find(document, "steps") is not None else -1
     return ReadSchedule(
         starts=tuple(after for after, _ in sizes),
         start_unit="sequences",
         batch_sequences=tuple(batch for _, batch in sizes),
         total_steps=steps if steps > 0 else None,  # -1: as many as the learning rate's schedule has
-        warnings=[
-            "gradient_accumulation_steps is not 1: the ramp leaves it out, so the batch jumps by that factor when the "
-            "ramp ends."
-        ]
-        if accumulation not in (None, 1) and len(sizes) > 1
-        else [],
+        warnings=warnings,
     )
 
 

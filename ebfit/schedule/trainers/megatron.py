@@ -74,7 +74,7 @@ def _text(plan: BatchPlan) -> str:
     )
 
 
-def parse(text: str, seq_len: int | None) -> ReadSchedule:
+def parse(text: str, seq_len: int | None, setup: Setup) -> ReadSchedule:
     """Read a schedule that somebody wrote; see `Trainer.parse`.
 
     The text may be a script, an argument list, YAML or Python that has the schedule in it, or the schedule alone.

@@ -160,7 +160,7 @@ def _bridge_learning_rate(as_run: BatchPlan, final: int, consumed: int) -> list[
     ]
 
 
-def parse(text: str, seq_len: int | None) -> ReadSchedule:
+def parse(text: str, seq_len: int | None, setup: Setup) -> ReadSchedule:
     """Read a ramp that somebody wrote; see `Trainer.parse`.
 
     The text may be a script, an argument list, YAML or Python with the ramp and the batch size that it leads to.

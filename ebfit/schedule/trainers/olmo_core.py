@@ -82,7 +82,7 @@ def simulate(events: Sizes) -> list[tuple[int, int]]:
     return run
 
 
-def parse(text: str, seq_len: int | None) -> ReadSchedule:
+def parse(text: str, seq_len: int | None, setup: Setup) -> ReadSchedule:
     """Read a BatchSizeSchedulerCallback(...) in Python, and a WSD(...) beside it.
 
     Raises

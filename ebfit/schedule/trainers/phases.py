@@ -47,7 +47,7 @@ def export(plan: BatchPlan, setup: Setup) -> Export:
     return Export(text=_script(as_run, setup, decay_start), as_run=as_run, notes=notes)
 
 
-def parse(text: str, seq_len: int | None) -> ReadSchedule:
+def parse(text: str, seq_len: int | None, setup: Setup) -> ReadSchedule:
     """Refuse: a launch script says anything in any way.
 
     Raises

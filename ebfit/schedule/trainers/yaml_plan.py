@@ -30,7 +30,7 @@ def export(plan: BatchPlan, setup: Setup) -> Export:
     )
 
 
-def parse(text: str, seq_len: int | None) -> ReadSchedule:
+def parse(text: str, seq_len: int | None, setup: Setup) -> ReadSchedule:
     """Read the plan back.
 
     Raises
