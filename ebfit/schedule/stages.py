@@ -23,10 +23,8 @@ _DEFAULT_SHORTEST = 100  # a stage takes at least this part of all tokens
 _DEFAULT_FACTOR = 2.0
 _GRID = 4000
 _MOST_SIZES = 200
-_MOVED_AT_MOST = (
-    0.1  # in ln(batch): no more than a fifth of a factor of 2 is moved for the sake of whole factors
-)
-_LATE_AT_MOST = 0.02  # of the tokens so far, or one step
+_MOVED_AT_MOST = 0.1  # in ln(batch), for the sake of whole factors
+_OFF_AT_MOST = 0.02  # of the tokens so far, or one step, for the sake of whole steps
 
 
 @dataclass(frozen=True)
@@ -136,6 +134,18 @@ class StageOptions:
             nearest = round(batch / self.multiple) * self.multiple
         return min(max(nearest, self.smallest), self.largest)
 
+    def rounded_up(self, batch: float) -> int:
+        """Return the least batch size that is allowed and not below ``batch``; the largest of all if none is."""
+        above = ceil(batch / self.multiple) * self.multiple
+        return min(
+            max(self._power(above, up=True) if self.power_of_two else above, self.smallest), self.largest
+        )
+
+    def least_tokens(self, batch: int) -> int:
+        """Return the fewest tokens that a stage of a batch size may take."""
+        # its start moves up to a whole step of the stage before, which may eat a part of it
+        return max(self.shortest, 2 * batch)
+
     def _power(self, batch: int, up: bool) -> int:
         power = (batch // self.seq_len).bit_length() - 1
         if up and (1 << power) * self.seq_len < batch:
@@ -184,7 +194,7 @@ def lay_out(batch_at: Callable[[float], float], options: StageOptions, stay_abov
         Tokens consumed -> the batch size that is asked for, in tokens, finite.
     options : StageOptions
     stay_above : bool
-        Never below the curve, in place of near it: changes come where the curve passes the size in use.
+        No step begins below the curve, in place of being near it: changes come where the curve passes the size in use.
 
     Raises
     ------
@@ -192,25 +202,17 @@ def lay_out(batch_at: Callable[[float], float], options: StageOptions, stay_abov
         If a size of ``options.sizes`` is not allowed.
     """
     end = options.stable_until
-    inverse = _Inverse(batch_at, end)
-    asked = inverse.largest
-    if stay_above:
-        asked = ceil(asked / options.multiple) * options.multiple
-    sizes = _falling_sizes(asked, inverse, options) if options.sizes is None else _checked(options)
+    asked = _Asked(batch_at, end, stay_above)
+    sizes = _falling_sizes(asked, options) if options.sizes is None else _checked(options)
     given = list(sizes)
     while True:
-        starts = [0, *(inverse.tokens(_change(*pair, stay_above)) for pair in pairwise(sizes))]
-        worst = _to_drop(starts, sizes, options)
+        starts = [0, *(asked.change(*pair) for pair in pairwise(sizes))]
+        worst = _to_drop(starts, sizes, options, stay_above)
         if worst is None:
             break
         del sizes[worst]
-    starts = _aligned(starts, sizes)
-    return Layout(list(zip(starts, sizes, strict=True)), _warnings(asked, given, sizes, inverse, options))
-
-
-def _change(size: int, following: int, stay_above: bool) -> float:
-    """Return the batch size of the curve at which a stage gives way to the next."""
-    return size if stay_above else sqrt(size) * sqrt(following)
+    starts = _aligned(starts, sizes, options, stay_above)
+    return Layout(list(zip(starts, sizes, strict=True)), _warnings(asked, given, sizes, options))
 
 
 def decay_start(plan: BatchPlan, options: StageOptions) -> int | None:
@@ -220,11 +222,12 @@ def decay_start(plan: BatchPlan, options: StageOptions) -> int | None:
     return min(plan.tokens_at(plan.steps_until(options.stable_until)), plan.total_tokens)
 
 
-class _Inverse:
-    """Where a curve first passes a batch size."""
+class _Asked:
+    """The curve up to the end of the stable phase: where it first passes a batch size, and its largest one."""
 
-    def __init__(self, batch_at: Callable[[float], float], end: int) -> None:
+    def __init__(self, batch_at: Callable[[float], float], end: int, stay_above: bool) -> None:
         self.end = end
+        self.stay_above = stay_above
         self._log_tokens: FloatArray = np.linspace(0.0, np.log(end), _GRID)
         batches = [batch_at(tokens) for tokens in np.exp(self._log_tokens)]
         self._log_batch = np.maximum.accumulate(np.log(batches))
@@ -243,24 +246,30 @@ class _Inverse:
         before = self._log_tokens[after - 1]
         return round(float(np.exp(before + share * (self._log_tokens[after] - before))))
 
+    def change(self, batch: int, following: int) -> int:
+        """Return the tokens after which a batch size gives way to the following one."""
+        return self.tokens(batch if self.stay_above else sqrt(batch) * sqrt(following))
 
-def _falling_sizes(asked: float, inverse: _Inverse, options: StageOptions) -> list[int]:
+
+def _falling_sizes(asked: _Asked, options: StageOptions) -> list[int]:
     factor = options.step_factor or _DEFAULT_FACTOR
-    largest = min(max(asked, options.smallest), options.largest)
-    sizes = [options.rounded(largest)]
+    largest = min(max(asked.largest, options.smallest), options.largest)
+    sizes = [options.rounded_up(largest) if asked.stay_above else options.rounded(largest)]
     for k in range(1, _MOST_SIZES):
         raw = largest / factor**k
         if raw < options.smallest / sqrt(factor):
             break
         size = options.rounded(raw)
         if size < sizes[-1]:
-            if inverse.tokens(sqrt(size) * sqrt(sizes[-1])) < max(options.shortest, 1):
+            if asked.change(size, sizes[-1]) < max(options.shortest, 1):
                 break  # all that are smaller would be shorter still
             sizes.append(size)
-    return _in_whole_factors(largest, sizes, factor, options)[::-1]
+    return _in_whole_factors(largest, sizes, factor, options, asked.stay_above)[::-1]
 
 
-def _in_whole_factors(largest: float, sizes: list[int], factor: float, options: StageOptions) -> list[int]:
+def _in_whole_factors(
+    largest: float, sizes: list[int], factor: float, options: StageOptions, stay_above: bool
+) -> list[int]:
     """Return falling sizes of which each is a whole multiple of the next, where that moves them little.
 
     Trainers that grow a batch by whole factors only, or that change it only where the micro-batches so far are a
@@ -269,19 +278,32 @@ def _in_whole_factors(largest: float, sizes: list[int], factor: float, options: 
     if factor % 1 or options.power_of_two:
         return sizes
     smallest_unit = options.multiple * int(factor) ** (len(sizes) - 1)
-    top = min(round(largest / smallest_unit), options.largest // smallest_unit) * smallest_unit
+    units = ceil(largest / smallest_unit) if stay_above else round(largest / smallest_unit)
+    top = min(units, options.largest // smallest_unit) * smallest_unit
     if top < options.smallest * factor ** (len(sizes) - 1) or abs(log(top / largest)) > _MOVED_AT_MOST:
         return sizes
     return [top // int(factor) ** k for k in range(len(sizes))]
 
 
-def _aligned(starts: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    """Move each start up to a whole step of the new size as well as of the old, where that is near."""
+def _aligned(
+    starts: Sequence[int], sizes: Sequence[int], options: StageOptions, stay_above: bool
+) -> list[int]:
+    """Move each start to a whole step of the new size as well as of the old, where one is near.
+
+    Up, so that no batch grows early; down where the batch must not be below the curve.
+    """
     aligned = [0]
-    for start, (old, new) in zip(starts[1:], pairwise(sizes), strict=True):
+    stages = zip(pairwise([*starts[1:], options.total_tokens]), pairwise(sizes), strict=True)
+    for (start, end), (old, new) in stages:
         both = lcm(old, new)
-        moved = -(-start // both) * both
-        aligned.append(moved if moved - start < max(new, _LATE_AT_MOST * start) else start)
+        moved = start // both * both if stay_above else -(-start // both) * both
+        is_near = abs(moved - start) < max(new, _OFF_AT_MOST * start)
+        leaves_room = (
+            moved - aligned[-1] >= options.least_tokens(old)
+            and end - moved >= options.least_tokens(new)
+            and options.warmup_tokens < moved < options.stable_until
+        )
+        aligned.append(moved if is_near and leaves_room else start)
     return aligned
 
 
@@ -300,7 +322,9 @@ def _checked(options: StageOptions) -> list[int]:
     return sorted(set(options.sizes))
 
 
-def _to_drop(starts: Sequence[int], sizes: Sequence[int], options: StageOptions) -> int | None:
+def _to_drop(
+    starts: Sequence[int], sizes: Sequence[int], options: StageOptions, stay_above: bool
+) -> int | None:
     """Return the number of a size that must go, or None."""
     if len(sizes) == 1:
         return None
@@ -310,11 +334,14 @@ def _to_drop(starts: Sequence[int], sizes: Sequence[int], options: StageOptions)
         return len(sizes) - 1
     ends = [*starts[1:], options.total_tokens]
     lengths = [end - start for start, end in zip(starts, ends, strict=True)]
-    # the start of a stage moves up to a whole step of the one before, which may eat a part of it
-    needed = [max(options.shortest, 2 * size) for size in sizes]
-    too_short = [i for i, length in enumerate(lengths) if length < needed[i]]
+    too_short = [
+        i
+        for i, (length, size) in enumerate(zip(lengths, sizes, strict=True))
+        if length < options.least_tokens(size)
+    ]
     if too_short == [len(sizes) - 1]:
-        return len(sizes) - 1
+        # without the size before it, the last one begins where that would have
+        return len(sizes) - 2 if stay_above else len(sizes) - 1
     too_many = options.max_stages is not None and len(sizes) > options.max_stages
     if not (too_short or too_many):
         return None
@@ -323,9 +350,8 @@ def _to_drop(starts: Sequence[int], sizes: Sequence[int], options: StageOptions)
     return min(too_short or range(len(sizes)), key=lambda i: lengths[i])
 
 
-def _warnings(
-    asked: float, given: Sequence[int], sizes: Sequence[int], inverse: _Inverse, options: StageOptions
-) -> list[str]:
+def _warnings(curve: _Asked, given: Sequence[int], sizes: Sequence[int], options: StageOptions) -> list[str]:
+    asked = curve.largest
     warnings = []
     if options.max_batch is not None and asked > 1.05 * options.max_batch:
         warnings.append(
@@ -340,7 +366,7 @@ def _warnings(
         )
     if options.sizes is not None:
         for size in sorted(set(given) - set(sizes)):
-            reached = inverse.tokens(size)
+            reached = curve.tokens(size)
             why = (
                 f"the policy is only at {short(asked)} when the stable phase ends"
                 if reached > options.stable_until
