@@ -384,6 +384,13 @@ def test_a_loss_that_falls_in_a_straight_line_over_log_tokens_has_no_floor(losse
     assert trends.b_opt_vs_loss is None
 
 
+def test_tokens_that_do_not_grow_as_the_loss_falls_make_no_loss_over_tokens():
+    group = growing(0, count=5)
+    found = find_trends([replace(group, losses=[2.31, 2.3, 2.32, 2.35, 2.6])], 0.95)
+    assert found.loss_vs_tokens is None
+    assert found.b_opt_vs_loss is None
+
+
 def test_a_floor_that_few_targets_hold_is_open_from_below():
     trends = find_trends([on_the_surface([2.6, 2.5, 2.4, 2.3, 2.2], sd=0.05)], 0.95)
     assert trends.loss_vs_tokens.l_0 == pytest.approx(L_0, abs=0.05)

@@ -33,8 +33,9 @@ def loss_vs_tokens(group: Group, confidence: float) -> LossTrend | None:
     Returns
     -------
     LossTrend or None
-        None with fewer than four targets of known D, or where no floor above zero is better than zero itself: over
-        the range of the targets the loss then falls like ln D, or faster, and a floor would be made up.
+        None with fewer than four targets of known D, where E_min does not grow as the loss falls, or where no floor
+        above zero is better than zero itself: over the range of the targets the loss then falls like ln D, or faster,
+        and a floor would be made up.
     """
     known = [(loss, fit) for loss, fit in zip(group.losses, group.fits, strict=True) if fit.e_min is not None]
     known.sort(key=lambda item: -item[0])
@@ -51,6 +52,8 @@ def loss_vs_tokens(group: Group, confidence: float) -> LossTrend | None:
         return None
     best, low, high = found
     line = fit_line(_above(best, loss, log_tokens, draws), confidence)
+    if line.slope <= 0.0:
+        return None
     intercept = line.height - line.slope * line.pivot
     return LossTrend(
         l_0=best,
