@@ -18,7 +18,7 @@ import ebfit
 from ebfit.files import PlanPrediction
 from ebfit.schedule.planning import Wanted, given_plan
 from ebfit.schedule.source import Source
-from ebfit.schedule.stages import StageOptions
+from ebfit.schedule.stage_options import StageOptions
 from ebfit.text import short
 
 RUNS = Path(__file__).parent / "scheduled_runs"

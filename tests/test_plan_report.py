@@ -13,7 +13,7 @@ from ebfit.report.plots import plan as plan_figure
 from ebfit.report.plots import style
 from ebfit.schedule.planning import Wanted, given_plan, make_plan
 from ebfit.schedule.source import Source
-from ebfit.schedule.stages import StageOptions
+from ebfit.schedule.stage_options import StageOptions
 
 
 def _plan(wanted: Wanted | None = None, **options: object) -> Plan:

@@ -12,7 +12,7 @@ from ebfit.schedule.cost import Cost
 from ebfit.schedule.planning import Wanted, given_plan, make_plan
 from ebfit.schedule.prediction import level_reached
 from ebfit.schedule.source import Source
-from ebfit.schedule.stages import StageOptions
+from ebfit.schedule.stage_options import StageOptions
 
 exponents = st.floats(0.1, 0.8)
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from ebfit.batch_plan import BatchPlan
 from ebfit.errors import BadInputError
-from ebfit.schedule.stages import StageOptions, decay_start, lay_out
+from ebfit.schedule.stage_options import StageOptions
+from ebfit.schedule.stages import decay_start, lay_out
 
 curves = st.tuples(st.floats(-3.0, 9.0), st.floats(0.0, 0.9))  # ln B = a + g ln D
 

@@ -249,7 +249,7 @@ def _new_plan(given: Iterable[str], source: Path | None, values: dict[str, Any])
     from ebfit.records import input_record
     from ebfit.schedule.planning import Wanted, given_plan, make_plan
     from ebfit.schedule.source import Source
-    from ebfit.schedule.stages import StageOptions
+    from ebfit.schedule.stage_options import StageOptions
 
     if source is None and values["stages"] is None:
         raise BadInputError("give a fit.json that `ebfit fit -o` wrote, or a plan of your own with --stages.")

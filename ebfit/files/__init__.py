@@ -5,11 +5,12 @@ Programs may rely on the keys here; a change that breaks them raises the number 
 
 from ebfit.files.base import Estimate, Input, OverTokens, Status, Text, Tokens, UnknownTokens, sha256, to_json
 from ebfit.files.fit import Comparison, Fit, PointRecord, SecondOpinionRecord, SkippedTarget, TargetRecord
-from ebfit.files.plan import Plan, PlanComparison, PlanPrediction, PlanTrends, StageRecord
+from ebfit.files.plan import FAR, Plan, PlanComparison, PlanPrediction, PlanTrends, StageRecord
 from ebfit.files.run import CurveRecord, Inspection, RunDocument, RunOutcome, RunRecord
 from ebfit.files.trend import Agreement, BatchOfLoss, GroupTrends, LossTrend, Trend, Trends
 
 __all__ = [
+    "FAR",
     "Agreement",
     "BatchOfLoss",
     "Comparison",

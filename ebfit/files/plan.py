@@ -10,6 +10,8 @@ from ebfit.files.base import Document, Estimate, Input, Text, load, to_json
 from ebfit.files.trend import Trend
 from ebfit.writing import write_text
 
+FAR = 10.0  # beyond the largest measured D by this factor, an extrapolation is called far
+
 
 class StageRecord(Document):
     """A stage of plan.json: whole steps with one batch size, from ``start_tokens`` and ``start_step`` on.

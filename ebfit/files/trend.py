@@ -6,6 +6,8 @@ from pydantic import Field
 
 from ebfit.files.base import Document, OverTokens, Text
 
+_DISAGREE = 0.05  # p-value below which groups do not share a line
+
 
 class Trend(Document):
     """A power law over targets, B = k D^exponent, D and B in tokens.
@@ -126,6 +128,11 @@ class Agreement(Document):
     statistic: float
     degrees_of_freedom: int
     p_value: float
+
+    @property
+    def is_rejected(self) -> bool:
+        """Whether groups on one line would differ so much less than once in twenty times."""
+        return self.p_value < _DISAGREE
 
 
 class Trends(Document):

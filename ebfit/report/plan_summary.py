@@ -7,11 +7,10 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ebfit.files import Plan, PlanComparison, StageRecord
+from ebfit.files import FAR, Plan, PlanComparison, StageRecord
 from ebfit.report.numbers import estimate_text
 from ebfit.text import short
 
-_FAR = 10.0  # beyond the largest measured D by this factor, a stage is shown in red
 _CONSTANT = {"best_constant": "best constant", "first_stage": "first stage", "last_stage": "last stage"}
 
 
@@ -86,7 +85,7 @@ def _beyond(stage: StageRecord) -> Text:
     if stage.beyond_measured <= 1.0:
         return Text("measured")
     digits = f"{stage.beyond_measured:.2g}" if stage.beyond_measured < 100.0 else short(stage.beyond_measured)
-    return Text(f"{digits}x", "bold red" if stage.beyond_measured > _FAR else "")
+    return Text(f"{digits}x", "bold red" if stage.beyond_measured > FAR else "")
 
 
 def _headline(plan: Plan) -> Text:

@@ -10,7 +10,6 @@ from ebfit.report.published import PUBLISHED
 from ebfit.text import short
 
 _NAMES: dict[OverTokens, str] = {"b_opt_vs_tokens": "B_opt", "b_min_vs_tokens": "B_min"}
-_DISAGREE = 0.05  # p-value below which groups do not share a line
 
 
 def trend_lines(trends: Trends) -> list[Text]:
@@ -66,7 +65,7 @@ def _named(group: GroupTrends) -> str:
 
 
 def _agreement(test: Agreement) -> str:
-    if test.p_value < _DISAGREE:
+    if test.is_rejected:
         p = "p < 0.001" if test.p_value < 0.001 else f"p = {test.p_value:.3f}"
         return f"the groups do not agree on one line ({p}): use that of one group"
     return f"the groups may share one line (p = {test.p_value:.2f})"

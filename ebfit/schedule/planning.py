@@ -9,6 +9,7 @@ from ebfit import __version__
 from ebfit.batch_plan import BatchPlan, PlanError, Stage
 from ebfit.errors import BadInputError, CannotAnswerError
 from ebfit.files import (
+    FAR,
     Estimate,
     Fit,
     LossTrend,
@@ -22,12 +23,12 @@ from ebfit.files import (
 from ebfit.schedule.policies import POLICIES, Bound, Curve, parse
 from ebfit.schedule.prediction import level_reached
 from ebfit.schedule.source import Source
-from ebfit.schedule.stages import StageOptions, decay_start, lay_out
+from ebfit.schedule.stage_options import StageOptions
+from ebfit.schedule.stages import decay_start, lay_out
 from ebfit.text import short
 
 LrRule = Literal["none", "sqrt", "linear"]
 _LR_POWER: dict[str, float] = {"none": 0.0, "sqrt": 0.5, "linear": 1.0}
-FAR = 10.0  # beyond the largest measured D by this factor, an extrapolation is called far
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def plan(
         Whose trend to follow, of a fit of several groups.
     lr_rule : {"none", "sqrt", "linear"}
     **stages
-        The other fields of `ebfit.schedule.stages.StageOptions`: ``decay_tokens``, ``max_batch``, ``sizes``, ...
+        The other fields of `ebfit.schedule.stage_options.StageOptions`: ``decay_tokens``, ``max_batch``, ``sizes``, ...
 
     Returns
     -------

@@ -7,8 +7,6 @@ from ebfit.errors import BadInputError, CannotAnswerError
 from ebfit.files import Fit, GroupTrends, LossTrend, TargetRecord, Trend, Trends
 from ebfit.schedule.cost import Cost
 
-_DISAGREE = 0.05  # p-value below which groups do not share a line
-
 
 @dataclass(frozen=True)
 class Source:
@@ -89,7 +87,7 @@ class Source:
     def disagreement(self) -> str | None:
         """Return a sentence where a line through several groups is used and they do not share one."""
         agreement = self.fit.trends.agreement.get("b_opt_vs_tokens")
-        if self.group is not None or agreement is None or agreement.p_value >= _DISAGREE:
+        if self.group is not None or agreement is None or not agreement.is_rejected:
             return None
         return (
             f"the groups of {self.name} do not share one trend of B_opt (p = {agreement.p_value:.2g}), and this plan "
