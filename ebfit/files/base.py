@@ -3,12 +3,13 @@
 import hashlib
 from math import isfinite, nan
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError
 
 from ebfit.errors import BadInputError
 from ebfit.text import printable
+from ebfit.writing import write_text
 
 Status = Literal["ok", "upper_bound", "lower_bound", "not_identified"]
 OverTokens = Literal["b_opt_vs_tokens", "b_min_vs_tokens"]
@@ -52,36 +53,41 @@ class Input(Document):
     sha256: str
 
 
-_Document = TypeVar("_Document", bound=Document)
+class File(Document):
+    """A whole file."""
 
+    what: ClassVar[str]  # the file should be, such as "a fit.json"
+    way_out: ClassVar[str]  # a sentence on what to do where it is something else
 
-def load(kind: type[_Document], path: str | Path, what: str, way_out: str) -> _Document:
-    """Read a whole file.
+    def save(self, path: str | Path) -> None:
+        """Write the file atomically.
 
-    Parameters
-    ----------
-    kind : type
-    path : str or Path
-    what : str
-        What the file should be, such as ``a fit.json``.
-    way_out : str
-        A sentence on what to do otherwise.
+        Raises
+        ------
+        BadInputError
+            If the path is a folder or cannot be written.
+        """
+        write_text(Path(path), to_json(self))
 
-    Raises
-    ------
-    BadInputError
-        If the file is missing, is no JSON, or does not follow the schema.
-    """
-    try:
-        return kind.model_validate_json(Path(path).read_bytes())
-    except OSError as error:
-        raise BadInputError(f"{path}: cannot be read ({error.strerror}).") from None
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "the document"
-        raise BadInputError(
-            f"{path}: not {what} that this version reads: {place}: {first['msg']}. {way_out}"
-        ) from None
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read the file.
+
+        Raises
+        ------
+        BadInputError
+            If it is missing, is no JSON, or does not follow the schema.
+        """
+        try:
+            return cls.model_validate_json(Path(path).read_bytes())
+        except OSError as error:
+            raise BadInputError(f"{path}: cannot be read ({error.strerror}).") from None
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"])) or "the document"
+            raise BadInputError(
+                f"{path}: not {cls.what} that this version reads: {place}: {first['msg']}. {cls.way_out}"
+            ) from None
 
 
 def to_json(document: BaseModel) -> str:

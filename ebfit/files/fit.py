@@ -1,14 +1,12 @@
 """fit.json: what ``ebfit fit`` found."""
 
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
-from ebfit.files.base import Document, Estimate, Input, Text, Tokens, load, to_json
+from ebfit.files.base import Document, Estimate, File, Input, Text, Tokens
 from ebfit.files.run import RunRecord
 from ebfit.files.trend import Trends
-from ebfit.writing import write_text
 
 
 class PointRecord(Document):
@@ -76,8 +74,11 @@ class Comparison(Document):
     lobo_p90: float
 
 
-class Fit(Document):
+class Fit(File):
     """fit.json: what ``ebfit fit`` found."""
+
+    what = "a fit.json"
+    way_out = "Write it anew with `ebfit fit`."
 
     schema_: Literal["ebfit.fit/1"] = Field("ebfit.fit/1", alias="schema")
     ebfit_version: str
@@ -89,24 +90,3 @@ class Fit(Document):
     trends: Trends = Field(default_factory=Trends)
     comparison: list[Comparison] = Field(default_factory=list)
     warnings: list[Text] = Field(default_factory=list)
-
-    def save(self, path: str | Path) -> None:
-        """Write fit.json atomically.
-
-        Raises
-        ------
-        BadInputError
-            If the path is a folder or cannot be written.
-        """
-        write_text(Path(path), to_json(self))
-
-    @classmethod
-    def load(cls, path: str | Path) -> "Fit":
-        """Read fit.json.
-
-        Raises
-        ------
-        BadInputError
-            If the file is missing, is no JSON, or does not follow the schema.
-        """
-        return load(cls, path, "a fit.json", "Write it anew with `ebfit fit`.")

@@ -1,14 +1,12 @@
 """plan.json: what ``ebfit schedule`` makes."""
 
-from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
 
 from ebfit.batch_plan import BatchPlan
-from ebfit.files.base import Document, Estimate, Input, Text, load, to_json
+from ebfit.files.base import Document, Estimate, File, Input, Text
 from ebfit.files.trend import Trend
-from ebfit.writing import write_text
 
 FAR = 10.0  # beyond the largest measured D by this factor, an extrapolation is called far
 
@@ -61,8 +59,11 @@ class PlanPrediction(Document):
     loss_high: float | None = None
 
 
-class Plan(Document):
+class Plan(File):
     """plan.json: a batch-size schedule. `ebfit.BatchPlan` reads it in a training loop, and checks it whole."""
+
+    what = "a plan.json"
+    way_out = "Write it anew with `ebfit schedule`."
 
     schema_: Literal["ebfit.plan/1"] = Field("ebfit.plan/1", alias="schema")
     ebfit_version: str
@@ -85,16 +86,6 @@ class Plan(Document):
     trends: PlanTrends | None = None
     warnings: list[Text] = Field(default_factory=list)
 
-    def save(self, path: str | Path) -> None:
-        """Write plan.json atomically.
-
-        Raises
-        ------
-        BadInputError
-            If the path is a folder or cannot be written.
-        """
-        write_text(Path(path), to_json(self))
-
     def batch_plan(self) -> BatchPlan:
         """Return the plan as a training loop uses it.
 
@@ -104,14 +95,3 @@ class Plan(Document):
             If its stages contradict each other.
         """
         return BatchPlan.from_dict(self.model_dump(by_alias=True))
-
-    @classmethod
-    def load(cls, path: str | Path) -> "Plan":
-        """Read plan.json.
-
-        Raises
-        ------
-        BadInputError
-            If the file is missing, is no JSON, or does not follow the schema.
-        """
-        return load(cls, path, "a plan.json", "Write it anew with `ebfit schedule`.")

@@ -1,11 +1,10 @@
 """What was read of runs, and run.json of `ebfit sweep`."""
 
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
 
-from ebfit.files.base import Document, Input, Text, UnknownTokens, load
+from ebfit.files.base import Document, File, Input, Text, UnknownTokens
 
 
 class CurveRecord(Document):
@@ -67,12 +66,15 @@ class RunOutcome(Document):
     flops_utilisation: float | None = None
 
 
-class RunDocument(Document):
+class RunDocument(File):
     """run.json: the settings of a run of `ebfit sweep`, enough to repeat it, and its outcome.
 
     ``recipe`` holds every setting that decides the numbers of the run, and ``key`` is its checksum.
     ``decay_start_step`` is the last step at the full learning rate, null without a decay or before it is known.
     """
+
+    what = "a run.json of `ebfit sweep`"
+    way_out = "Move it away, or choose another folder."
 
     schema_: Literal["ebfit.run/1"] = Field("ebfit.run/1", alias="schema")
     name: Text
@@ -93,14 +95,3 @@ class RunDocument(Document):
     device: dict[str, Any]
     versions: dict[str, str]
     outcome: RunOutcome = Field(default_factory=RunOutcome)
-
-    @classmethod
-    def load(cls, path: str | Path) -> "RunDocument":
-        """Read run.json.
-
-        Raises
-        ------
-        BadInputError
-            If the file cannot be read, is no JSON, or was not written by `ebfit sweep`.
-        """
-        return load(cls, path, "a run.json of `ebfit sweep`", "Move it away, or choose another folder.")
