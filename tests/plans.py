@@ -1,11 +1,31 @@
-"""Random plans, and the one that is worked through in the docs: shared by the tests of plans and trainers."""
+"""Random plans, a small one, and the one that is worked through in the docs: for the tests of plans and trainers."""
 
+import pytest
 from hypothesis import strategies as st
 
-from ebfit.batch_plan import BatchPlan
+from ebfit.batch_plan import BatchPlan, PlanError
 
 MI = 2**20
 BILLION = 10**9
+
+# 40, 80, 120 tokens in sequences of 10, for 3, 4 and 4 steps
+SMALL = BatchPlan.from_sizes(
+    [(0, 40), (100, 80), (400, 120)],
+    total_tokens=1000,
+    seq_len=10,
+    lr_scales=[1.0, 1.4, 1.7],
+    start_losses=[None, 3.0, 2.5],
+    warmup_tokens=60,
+    decay_start_tokens=800,
+)
+
+
+def one_sentence(error: pytest.ExceptionInfo[PlanError]) -> str:
+    text = str(error.value)
+    assert text.endswith(".")
+    assert "\n" not in text
+    assert len(text) < 250
+    return text
 
 
 def worked_example(**settings: object) -> BatchPlan:

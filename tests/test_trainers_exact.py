@@ -74,6 +74,7 @@ ODD = [
 @pytest.mark.parametrize("name", sorted(TRAINERS))
 @given(data=st.data())
 def test_whatever_is_in_a_file_there_is_no_traceback(name: str, data: st.DataObject) -> None:
+    setup = data.draw(st.sampled_from([Setup(), Setup(4, 64)]))
     text = "# data-parallel: 8\n# micro-batch: 1\n" * data.draw(st.booleans())
     if name == "phases" or data.draw(st.integers(0, 3)) == 0:
         text += data.draw(st.text())
@@ -84,7 +85,7 @@ def test_whatever_is_in_a_file_there_is_no_traceback(name: str, data: st.DataObj
             words[data.draw(st.integers(0, len(words) - 1))] = data.draw(st.sampled_from(ODD))
         text += "".join(words)
     try:
-        read = TRAINERS[name].parse(text, data.draw(st.sampled_from([None, 4096])), Setup())
+        read = TRAINERS[name].parse(text, data.draw(st.sampled_from([None, 4096])), setup)
     except BadInputError:
         return
     assert len(read.starts) == len(read.batch_sequences)

@@ -76,12 +76,14 @@ def test_the_schedule_is_followed_exactly(plan: BatchPlan):
     assert simulated_schedule(arguments_of(export.text)) == steps_of(plan)
 
 
+@settings(max_examples=50)
 @given(plans(min_stages=2, max_steps=300))
 def test_the_ramp_does_what_the_export_says(plan: BatchPlan):
     export = RAMP.export(plan, Setup())
     assert simulated_ramp(arguments_of(export.text)) == steps_of(export.as_run)
 
 
+@settings(max_examples=40)
 @given(data=st.data())
 def test_no_other_ramp_is_nearer(data: st.DataObject):
     plan = data.draw(plans(min_stages=2))
@@ -330,38 +332,14 @@ def test_what_cannot_be_read_is_refused_in_words(trainer, text: str, says: str |
     assert says in str(error.value)
 
 
+FRAGMENTS = ["$A", "A=$A$A", "\\\n", "0:8", "9:", ":", "'", '"', "[", "]", "#", "\n", "=", "-"]
+FRAGMENTS += ["1", "16", "1e5", "5K", "None", "\x00"]
+
+
 @given(
     st.lists(
         st.sampled_from(
-            [
-                *(
-                    "--step-batch-size-schedule",
-                    "rampup_batch_size",
-                    "--global-batch-size",
-                    "$A",
-                    "A=$A$A",
-                    "\\\n",
-                ),
-                *(
-                    "0:8",
-                    "9:",
-                    ":",
-                    "'",
-                    '"',
-                    "[",
-                    "]",
-                    "#",
-                    "\n",
-                    "=",
-                    "-",
-                    "1",
-                    "16",
-                    "1e5",
-                    "5K",
-                    "None",
-                    "\x00",
-                ),
-            ]
+            ["--step-batch-size-schedule", "rampup_batch_size", "--global-batch-size", *FRAGMENTS]
         )
     ).map(" ".join),
     st.sampled_from([SCHEDULE, RAMP]),
