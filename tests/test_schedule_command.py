@@ -8,7 +8,7 @@ from fits import fit_of, trend
 
 from ebfit import BatchPlan
 from ebfit.cli.main import COMMANDS, main
-from ebfit.files import Plan
+from ebfit.files import Estimate, Plan
 from ebfit.schedule.trainers import TRAINERS
 
 WORKED_EXAMPLE = [
@@ -258,6 +258,24 @@ def test_a_plan_of_ours_checks_out(capsys: pytest.CaptureFixture[str]):
     status, out, _ = _run(capsys, "--check", "args.sh", "--format", "megatron", *setup, "fit.json")
     assert status == 0
     assert out.splitlines()[-1].endswith("for megatron: no errors, no warnings.")
+
+
+def test_a_schedule_is_compared_with_a_fit_of_b_min_alone(capsys: pytest.CaptureFixture[str]):
+    Path("args.sh").write_text("0:2")
+    fit = fit_of(b_min=trend(k=2.0, exponent=0.5))
+    fit.trends.b_opt_vs_tokens = None
+    for target in fit.targets:
+        target.b_opt = Estimate()
+    fit.save("fit.json")
+    arguments = ["--check", "args.sh", "--format", "megatron", *SIZE, "fit.json"]
+    status, out, err = _run(capsys, *arguments)
+    assert (status, err) == (0, "")
+    assert "is below B_min" in out
+    fit.trends.b_min_vs_tokens = None
+    fit.save("fit.json")
+    status, _, err = _run(capsys, *arguments)
+    assert status == 1
+    assert err.startswith("ebfit: fit.json: none of its 7 targets identify B_opt")
 
 
 def test_devices_of_a_schedule_to_be_checked_are_given_as_options(capsys: pytest.CaptureFixture[str]):

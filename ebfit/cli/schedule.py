@@ -201,14 +201,17 @@ def schedule(
         writing.check_folder(plots)
     if check is not None:
         from ebfit.cli.schedule_check import check_file
+        from ebfit.files import Fit
+        from ebfit.schedule.source import Source
 
-        _allow(given, "--check", _SETUP | {"--check", "--total-tokens", "--seq-len"})
+        _allow(given, "--check", _SETUP | {"--check", "--group", "--total-tokens", "--seq-len"})
         if "--format" not in given:
             raise BadInputError(
                 f"--check {check}: say with --format what it is written for, such as megatron."
             )
         setup = Setup(micro_batch, data_parallel)
-        raise typer.Exit(check_file(check, format_name, source, seq_len, total_tokens, setup))
+        fit = None if source is None else Source(Fit.load(source), str(source), group)
+        raise typer.Exit(check_file(check, format_name, fit, seq_len, total_tokens, setup))
     if source is not None and schedule_output.is_plan(source):
         _allow(given, f"{source}, which is a plan", _SETUP | _OUTPUT)
         plan = schedule_output.load_plan(source)

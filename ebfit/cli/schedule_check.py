@@ -7,7 +7,7 @@ from rich.text import Text
 
 from ebfit.cli.schedule_output import trainer_named
 from ebfit.errors import BadInputError
-from ebfit.files import Fit, PlanTrends
+from ebfit.files import PlanTrends
 from ebfit.schedule.check import check_schedule
 from ebfit.schedule.source import Source
 from ebfit.schedule.trainers import Setup
@@ -19,7 +19,7 @@ _COLOURS = {"error": "bold red", "warning": "yellow", "note": "dim"}
 def check_file(
     path: Path,
     format_name: str,
-    fit: Path | None,
+    fit: Source | None,
     seq_len: int | None,
     total_tokens: int | None,
     setup: Setup,
@@ -30,13 +30,16 @@ def check_file(
     ------
     BadInputError
         If the file is no such schedule.
+    CannotAnswerError
+        If the fit identifies nothing to compare it with.
     """
     trainer = trainer_named(format_name)
     trends, cost = None, None
     if fit is not None:
-        source = Source(Fit.load(fit), str(fit))
-        trends = PlanTrends(b_opt_vs_tokens=source.b_opt_if_known(), b_min_vs_tokens=source.b_min_if_known())
-        cost = source.cost
+        b_min = fit.b_min_if_known()
+        b_opt = fit.b_opt() if b_min is None else fit.b_opt_if_known()
+        trends = PlanTrends(b_opt_vs_tokens=b_opt, b_min_vs_tokens=b_min)
+        cost = None if b_opt is None else fit.cost
     try:
         text = path.read_bytes().decode()
     except OSError as error:
