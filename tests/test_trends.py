@@ -377,9 +377,21 @@ def test_no_groups_and_empty_groups_make_no_trends():
     assert find_trends([], 0.95) == find_trends([Group("a", [], [], [])], 0.95) == Trends()
 
 
-@pytest.mark.parametrize("losses", [[2.6, 2.5, 2.4, 2.3, 2.2], [1.0, 0.5, 0.0, -0.5, -1.0]])
-def test_a_loss_that_falls_in_a_straight_line_over_log_tokens_has_no_floor(losses):
-    trends = find_trends([replace(growing(0, count=5), losses=losses)], 0.95)
+def test_a_loss_that_falls_in_a_straight_line_over_log_tokens_has_the_floor_of_none():
+    """No floor is better than zero; between the targets the curve is right all the same."""
+    losses = [2.6, 2.5, 2.4, 2.3, 2.2]
+    group = replace(growing(0, count=5), losses=losses)
+    trends = find_trends([group], 0.95)
+    over_tokens = trends.loss_vs_tokens
+    assert (over_tokens.l_0, over_tokens.l_0_low) == (0.0, None)
+    assert 0.0 < over_tokens.l_0_high < 2.2
+    for loss, fit in zip(losses, group.fits, strict=True):
+        assert over_tokens.loss_at(fit.e_min) == pytest.approx(loss, abs=0.02)
+    assert trends.b_opt_vs_loss.l_0 == 0.0
+
+
+def test_losses_that_are_no_losses_in_nats_make_no_trend():
+    trends = find_trends([replace(growing(0, count=5), losses=[1.0, 0.5, 0.0, -0.5, -1.0])], 0.95)
     assert trends.loss_vs_tokens is None
     assert trends.b_opt_vs_loss is None
 

@@ -13,7 +13,7 @@ from scipy.stats import t as student_t
 from ebfit.files import BatchOfLoss, LossTrend
 from ebfit.laws import FloatArray
 from ebfit.trends.group import Group
-from ebfit.trends.line import Line, Points, best_log_likelihood, clipped_covariance, fit_line
+from ebfit.trends.line import LARGEST_LOG, Line, Points, best_log_likelihood, clipped_covariance, fit_line
 from ebfit.trends.over_tokens import LEAST_RANGE, LEAST_TARGETS, bound_of
 
 _LEAST_FOR_FLOOR = 4  # some curve of three parameters goes through three targets
@@ -33,9 +33,9 @@ def loss_vs_tokens(group: Group, confidence: float) -> LossTrend | None:
     Returns
     -------
     LossTrend or None
-        None with fewer than four targets of known D, where E_min does not grow as the loss falls, or where no floor
-        above zero is better than zero itself: over the range of the targets the loss then falls like ln D, or faster,
-        and a floor would be made up.
+        None with fewer than four targets of known D, or where E_min does not grow as the loss falls. Where no floor
+        above zero is better than zero itself, the floor is zero, open from below: over the range of the targets the
+        loss then falls like ln D, or faster, and a higher floor would be made up.
     """
     known = [(loss, fit) for loss, fit in zip(group.losses, group.fits, strict=True) if fit.e_min is not None]
     known.sort(key=lambda item: -item[0])
@@ -54,12 +54,14 @@ def loss_vs_tokens(group: Group, confidence: float) -> LossTrend | None:
     line = fit_line(_above(best, loss, log_tokens, draws), confidence)
     if line.slope <= 0.0:
         return None
-    intercept = line.height - line.slope * line.pivot
+    log_c = line.height / line.slope - line.pivot
+    if abs(log_c) > LARGEST_LOG:
+        return None
     return LossTrend(
         l_0=best,
         l_0_low=low,
         l_0_high=high,
-        c=float(np.exp(intercept / line.slope)),
+        c=float(np.exp(log_c)),
         exponent=1.0 / line.slope,
         d_low=float(np.exp(log_tokens.min())),
         d_high=float(np.exp(log_tokens.max())),
@@ -102,6 +104,8 @@ def b_opt_vs_loss(group: Group, over_tokens: LossTrend | None, confidence: float
         return fit_line(_with_bounds(_above(floor, loss, log_batch, draws), floor, group), confidence)
 
     line = line_above(over_tokens.l_0)
+    if line.coefficient is None:
+        return None
     reach = line.quantile * line.slope_sd
     ends: list[float | None] = []
     for floor, side in ((over_tokens.l_0_high, -1.0), (over_tokens.l_0_low, 1.0)):
@@ -110,7 +114,7 @@ def b_opt_vs_loss(group: Group, over_tokens: LossTrend | None, confidence: float
         ends.append(None if shift is None else line.slope + side * float(np.hypot(reach, shift)))
     return BatchOfLoss(
         l_0=over_tokens.l_0,
-        k=float(np.exp(line.height - line.slope * line.pivot)),
+        k=line.coefficient,
         exponent=line.slope,
         exponent_low=ends[0],
         exponent_high=ends[1],
@@ -133,7 +137,7 @@ class _Floor:
         return best_log_likelihood(-np.log(above), self.log_tokens, self.covariance)
 
     def best(self, confidence: float) -> tuple[float, float | None, float | None] | None:
-        """Return the best floor and the ends of its interval, None where it is open; None where there is no best."""
+        """Return the best floor from zero on and the ends of its interval, None where open; None without a best."""
         lowest = float(self.loss.min())
         if lowest <= 0.0:
             return None  # no loss in nats; without zero as a last floor, nothing tells a floor from none
@@ -144,17 +148,20 @@ class _Floor:
         grid = np.linspace(nearest, farthest, _GRID)
         values = np.array([self(depth) for depth in grid])
         top = int(np.argmax(values))
-        if top in (0, _GRID - 1):
+        if top == 0:
             return None
-        found = minimize_scalar(
-            lambda depth: -self(depth), bounds=(grid[top - 1], grid[top + 1]), method="bounded"
-        )
+        best, likelihood = farthest, float(values[-1])
+        if top < _GRID - 1:
+            found = minimize_scalar(
+                lambda depth: -self(depth), bounds=(grid[top - 1], grid[top + 1]), method="bounded"
+            )
+            best, likelihood = float(found.x), -float(found.fun)
         drop = 0.5 * float(student_t.ppf(0.5 + 0.5 * confidence, len(self.loss) - 3)) ** 2
-        least = -found.fun - drop
-        shallow = self._crossing(least, found.x, nearest)
-        deep = self._crossing(least, found.x, farthest)
+        least = likelihood - drop
+        shallow = self._crossing(least, best, nearest)
+        deep = self._crossing(least, best, farthest)
         return (
-            lowest - float(np.exp(found.x)),
+            0.0 if best == farthest else lowest - float(np.exp(best)),
             None if deep is None else lowest - float(np.exp(deep)),
             None if shallow is None else lowest - float(np.exp(shallow)),
         )
