@@ -5,7 +5,7 @@ from math import isfinite, nan
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
 
 from ebfit.errors import BadInputError
 from ebfit.text import printable
@@ -13,6 +13,12 @@ from ebfit.writing import write_text
 
 Status = Literal["ok", "upper_bound", "lower_bound", "not_identified"]
 OverTokens = Literal["b_opt_vs_tokens", "b_min_vs_tokens"]
+
+
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0, lt=2**63)]  # more than any trainer counts to is a slip of the pen
 
 
 def _plain(value: float) -> float | int | None:
@@ -40,9 +46,9 @@ class Document(BaseModel):
 class Estimate(Document):
     """A number with its confidence interval; None where the data do not tell."""
 
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
+    value: Finite | None = None
+    low: Finite | None = None
+    high: Finite | None = None
     status: Status = "not_identified"
 
 

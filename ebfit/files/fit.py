@@ -1,8 +1,8 @@
 """fit.json: what ``ebfit fit`` found."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer
 
 from ebfit.files.base import Document, Estimate, File, Input, Text, Tokens
 from ebfit.files.run import RunRecord
@@ -13,7 +13,7 @@ class PointRecord(Document):
     """One run at one target loss: reached at ``steps``, or not within ``steps`` (censored)."""
 
     run: Text
-    batch_tokens: Tokens
+    batch_tokens: Annotated[Tokens, Field(gt=0.0, allow_inf_nan=False)]
     steps: float
     tokens: float
     steps_se: float | None
@@ -90,3 +90,16 @@ class Fit(File):
     trends: Trends = Field(default_factory=Trends)
     comparison: list[Comparison] = Field(default_factory=list)
     warnings: list[Text] = Field(default_factory=list)
+
+    @field_validator("settings")
+    @classmethod
+    def _confidence_is_a_share(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        confidence = settings.get("confidence", 0.95)
+        if not (isinstance(confidence, float) and 0.0 < confidence < 1.0):
+            raise ValueError("confidence must be a number between 0 and 1")
+        return settings
+
+    @property
+    def confidence(self) -> float:
+        """Of the intervals."""
+        return float(self.settings.get("confidence", 0.95))

@@ -1,14 +1,17 @@
 """plan.json: what ``ebfit schedule`` makes."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from ebfit.batch_plan import BatchPlan
-from ebfit.files.base import Document, Estimate, File, Input, Text
+from ebfit.files.base import Count, Document, Estimate, File, Finite, Input, NotNegative, Text
 from ebfit.files.trend import Trend
 
 FAR = 10.0  # beyond the largest measured D by this factor, an extrapolation is called far
+
+
+_AtLeastOne = Annotated[Count, Field(ge=1)]
 
 
 class StageRecord(Document):
@@ -18,15 +21,15 @@ class StageRecord(Document):
     B_opt at its last token, and ``beyond_measured`` that token over the largest measured D.
     """
 
-    start_tokens: int
-    start_step: int
-    batch_tokens: int
-    batch_sequences: int
-    steps: int
-    lr_scale: float = 1.0
-    start_loss: float | None = None
+    start_tokens: Count
+    start_step: Count
+    batch_tokens: Count
+    batch_sequences: Count
+    steps: Count
+    lr_scale: Finite = 1.0
+    start_loss: Finite | None = None
     b_opt_at_end: Estimate | None = None
-    beyond_measured: float | None = None
+    beyond_measured: NotNegative | None = None
 
 
 class PlanTrends(Document):
@@ -40,8 +43,8 @@ class PlanComparison(Document):
     """Whole steps of a constant batch size over the tokens of the plan."""
 
     name: Literal["best_constant", "first_stage", "last_stage"]
-    batch_tokens: int
-    steps: int
+    batch_tokens: Count
+    steps: Count
 
 
 class PlanPrediction(Document):
@@ -52,11 +55,11 @@ class PlanPrediction(Document):
     losses, of the model that was fitted.
     """
 
-    at_tokens: int
+    at_tokens: Count
     same_loss_by_loss: Estimate
     same_loss_by_steps: Estimate
-    loss_low: float | None = None
-    loss_high: float | None = None
+    loss_low: Finite | None = None
+    loss_high: Finite | None = None
 
 
 class Plan(File):
@@ -69,17 +72,17 @@ class Plan(File):
     ebfit_version: str
     inputs: list[Input] = Field(default_factory=list)
     group: Text | None = None
-    total_tokens: int
-    seq_len: int
-    policy: str
+    total_tokens: Count
+    seq_len: Count
+    policy: Text
     bound: Literal["low", "value", "high"] = "value"
     lr_rule: Literal["none", "sqrt", "linear"] = "none"
-    micro_batch: int | None = None
-    data_parallel: int | None = None
-    warmup_tokens: int = 0
-    decay_start_tokens: int | None = None
-    total_steps: int
-    leftover_tokens: int
+    micro_batch: _AtLeastOne | None = None
+    data_parallel: _AtLeastOne | None = None
+    warmup_tokens: Count = 0
+    decay_start_tokens: Count | None = None
+    total_steps: Count
+    leftover_tokens: Count
     stages: list[StageRecord]
     comparison: list[PlanComparison] = Field(default_factory=list)
     prediction: PlanPrediction | None = None

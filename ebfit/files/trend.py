@@ -1,10 +1,15 @@
 """Trends over the targets of a fit: batch sizes over tokens and over loss, the loss over tokens."""
 
-from math import exp, hypot, inf, log, nan, sqrt
+from math import exp, hypot, inf, log, nan
+from typing import Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from ebfit.files.base import Document, OverTokens, Text
+from ebfit.files.base import Document, Finite, NotNegative, OverTokens, Positive, Text
+
+# Natural log of the largest batch size that a line is followed to, and of 1 over the smallest: far beyond any batch, and
+# small enough that ratios of such sizes are still numbers.
+_FARTHEST = 150.0
 
 _DISAGREE = 0.05  # p-value below which groups do not share a line
 
@@ -17,19 +22,28 @@ class Trend(Document):
     Single targets scatter about the line by ``scatter_log_sd`` more than their errors explain.
     """
 
-    k: float
-    exponent: float
-    exponent_low: float | None = None
-    exponent_high: float | None = None
-    d_low: float
-    d_high: float
-    pivot_tokens: float | None = None
-    pivot_batch_tokens: float | None = None
-    log_sd_at_pivot: float | None = None
-    exponent_sd: float | None = None
-    quantile: float | None = None
-    scatter_log_sd: float | None = None
+    k: Positive
+    exponent: Finite
+    exponent_low: Finite | None = None
+    exponent_high: Finite | None = None
+    d_low: Positive
+    d_high: Positive
+    pivot_tokens: Positive | None = None
+    pivot_batch_tokens: Positive | None = None
+    log_sd_at_pivot: NotNegative | None = None
+    exponent_sd: NotNegative | None = None
+    quantile: Positive | None = None
+    scatter_log_sd: NotNegative | None = None
     n_targets: int | None = None
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.d_low > self.d_high:
+            raise ValueError("d_low is above d_high")
+        low, high = self.exponent_low, self.exponent_high
+        if (low is not None and low > self.exponent) or (high is not None and high < self.exponent):
+            raise ValueError("the exponent lies outside its interval")
+        return self
 
     def batch_at(self, tokens: float) -> tuple[float, float, float]:
         """Return the line at ``tokens`` consumed, and the ends of its band.
@@ -52,21 +66,32 @@ class Trend(Document):
             and self.exponent_sd is not None
             and self.quantile is not None
         ):
-            away = log(tokens / self.pivot_tokens)
-            value = self.pivot_batch_tokens * exp(self.exponent * away)
-            factor = exp(self.quantile * hypot(self.log_sd_at_pivot, self.exponent_sd * away))
-            return value, value / factor, value * factor
-        value = self.k * tokens**self.exponent
+            away = log(tokens) - log(self.pivot_tokens)
+            value = log(self.pivot_batch_tokens) + self.exponent * away
+            reach = self.quantile * hypot(self.log_sd_at_pivot, self.exponent_sd * away)
+            return _size(value), _size(value - reach), _size(value + reach)
+        value = log(self.k) + self.exponent * log(tokens)
         if self.exponent_low is None or self.exponent_high is None:
-            return value, nan, nan
-        away = log(tokens / sqrt(self.d_low * self.d_high))
+            return _size(value), nan, nan
+        away = log(tokens) - 0.5 * (log(self.d_low) + log(self.d_high))
         steepest = self.exponent_high if away > 0.0 else self.exponent_low
         flattest = self.exponent_low if away > 0.0 else self.exponent_high
         return (
-            value,
-            value * exp((flattest - self.exponent) * away),
-            value * exp((steepest - self.exponent) * away),
+            _size(value),
+            _size(value + (flattest - self.exponent) * away),
+            _size(value + (steepest - self.exponent) * away),
         )
+
+
+def _size(log_batch: float) -> float:
+    return exp(min(max(log_batch, -_FARTHEST), _FARTHEST))
+
+
+def _exp(power: float) -> float:
+    try:
+        return exp(power)
+    except OverflowError:
+        return inf
 
 
 class LossTrend(Document):
@@ -75,41 +100,45 @@ class LossTrend(Document):
     An end of the floor's interval is None where the targets bend too little, or lie too near, to hold it on that side.
     """
 
-    l_0: float
-    l_0_low: float | None = None
-    l_0_high: float | None = None
-    c: float
-    exponent: float
-    d_low: float
-    d_high: float
-    loss_low: float
-    loss_high: float
+    l_0: Finite
+    l_0_low: Finite | None = None
+    l_0_high: Finite | None = None
+    c: Positive
+    exponent: Positive
+    d_low: Positive
+    d_high: Positive
+    loss_low: Finite
+    loss_high: Finite
     n_targets: int
 
     def loss_at(self, tokens: float) -> float:
-        """Return the loss that the best constant batch size has after ``tokens``."""
+        """Return the loss that the best constant batch size has after ``tokens``, one or more."""
         return self.l_0 + self.c * tokens**-self.exponent
 
     def tokens_at(self, loss: float) -> float:
         """Return the tokens that the best constant batch size needs to ``loss``; infinite at the floor and below."""
-        return (self.c / (loss - self.l_0)) ** (1.0 / self.exponent) if loss > self.l_0 else inf
+        if loss <= self.l_0:
+            return inf
+        return _exp(log(self.c / (loss - self.l_0)) / self.exponent)
 
 
 class BatchOfLoss(Document):
     """B_opt against loss, B = k (L - l_0)^-exponent, with the floor l_0 of the `LossTrend`."""
 
-    l_0: float
-    k: float
-    exponent: float
-    exponent_low: float | None = None
-    exponent_high: float | None = None
-    loss_low: float
-    loss_high: float
+    l_0: Finite
+    k: Positive
+    exponent: Finite
+    exponent_low: Finite | None = None
+    exponent_high: Finite | None = None
+    loss_low: Finite
+    loss_high: Finite
     n_targets: int
 
     def batch_at(self, loss: float) -> float:
         """Return the batch size at ``loss``, tokens per step; infinite at the floor and below."""
-        return float(self.k * (loss - self.l_0) ** -self.exponent) if loss > self.l_0 else inf
+        if loss <= self.l_0:
+            return inf
+        return _exp(log(self.k) - self.exponent * log(loss - self.l_0))
 
 
 class GroupTrends(Document):
@@ -125,9 +154,9 @@ class GroupTrends(Document):
 class Agreement(Document):
     """Do groups share one line? The likelihood ratio of a line each against one line, and its p-value."""
 
-    statistic: float
+    statistic: Finite
     degrees_of_freedom: int
-    p_value: float
+    p_value: Finite
 
     @property
     def is_rejected(self) -> bool:

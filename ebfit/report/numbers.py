@@ -60,7 +60,7 @@ def loss_texts(losses: Sequence[float]) -> list[str]:
 
 def confidence_text(fit: Fit) -> str:
     """Write the confidence level of a fit's intervals, such as ``95%``."""
-    return f"{100.0 * float(fit.settings.get('confidence', 0.95)):g}%"
+    return f"{100.0 * fit.confidence:g}%"
 
 
 def _last_place(text: str) -> int:

@@ -234,8 +234,7 @@ def _comparison(plan: BatchPlan, options: StageOptions, b_opt: Trend | None) -> 
 
 
 def _prediction(plan: BatchPlan, source: Source, b_opt: Trend) -> PlanPrediction:
-    confidence = float(source.fit.settings.get("confidence", 0.95))
-    reached = level_reached(plan, b_opt, source.cost, confidence)
+    reached = level_reached(plan, b_opt, source.cost, source.fit.confidence)
     loss_trend = source.loss_trend()
     losses = [_loss_at(loss_trend, estimate.value or 0.0) for estimate in (reached.by_steps, reached.by_loss)]
     return PlanPrediction(

@@ -68,7 +68,7 @@ class _Line:
 
 def _lines(trend: Trend) -> list[_Line]:
     """Return the trend's line, and draws of it within its errors; the first is the line itself."""
-    pivot = trend.pivot_tokens or float(np.sqrt(trend.d_low * trend.d_high))
+    pivot = trend.pivot_tokens or float(np.sqrt(trend.d_low) * np.sqrt(trend.d_high))
     height = float(np.log(trend.batch_at(pivot)[0]))
     rng = np.random.default_rng(0)  # the same plan every time
     moves = np.vstack([np.zeros(2), rng.standard_normal((_DRAWS, 2))])

@@ -29,6 +29,7 @@ _LEAST_SD = 1e-3  # an error of 0.1% matters to nobody, and keeps exact points f
 _SCATTER_PRIOR_SD = 0.1
 _SCATTER_GRID = np.concatenate([[0.0], np.geomspace(0.003, 3.0, 60)])
 _LOG_SCATTER_PRIOR = student_t.logpdf(_SCATTER_GRID / _SCATTER_PRIOR_SD, 3)
+LARGEST_LOG = 700.0  # of what a float holds
 _ROUNDS = 50
 _CONVERGED = 1e-10
 
@@ -76,6 +77,12 @@ class Line:
     height_sd: float
     quantile: float
     scatter_sd: float
+
+    @property
+    def coefficient(self) -> float | None:
+        """k of exp(y) = k exp(x)^slope; None where no float holds it, as of points that lie one above the other."""
+        log_k = self.height - self.slope * self.pivot
+        return float(np.exp(log_k)) if abs(log_k) < LARGEST_LOG else None
 
 
 @dataclass(frozen=True)

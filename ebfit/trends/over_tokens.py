@@ -43,15 +43,17 @@ def power_law(groups: Sequence[Group], number: Number, confidence: float) -> Tre
     Returns
     -------
     Trend or None
-        None with fewer than `LEAST_TARGETS` targets whose D and batch size are known, or if they share one D.
+        None with fewer than `LEAST_TARGETS` targets whose D and batch size are known, or if they share one D or nearly.
     """
     points = _points(groups, number)
     if len(points.x) < LEAST_TARGETS or np.ptp(points.x) < LEAST_RANGE:
         return None
     line = fit_line(points, confidence)
+    if line.coefficient is None:
+        return None
     reach = line.quantile * line.slope_sd
     return Trend(
-        k=float(np.exp(line.height - line.slope * line.pivot)),
+        k=line.coefficient,
         exponent=line.slope,
         exponent_low=line.slope - reach,
         exponent_high=line.slope + reach,
