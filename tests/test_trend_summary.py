@@ -53,7 +53,7 @@ def test_of_several_groups_each_is_told_and_whether_they_agree(p_value, words):
     lines = printed(Trends(b_opt_vs_tokens=TREND, groups=groups, agreement={"b_opt_vs_tokens": test}))
     assert lines[0].startswith("B_opt, all groups on one line, grows as D^0.41 ")
     assert lines[1] == "  85M: as D^0.41 [0.35, 0.47] from D = 83.7K to 3.91M tokens"
-    assert lines[2] == "  (no group): fewer than 3 targets tell"
+    assert lines[2] == "  (no group): too few targets tell, or they lie too near each other"
     assert lines[3].strip() == words
 
 

@@ -199,6 +199,8 @@ def schedule(
         writing.refuse_overwriting(output, [path for path in (source, check) if path is not None])
     if plots is not None:
         writing.check_folder(plots)
+    if group is not None and source is None:
+        raise BadInputError(f"--group {group}: there is no fit whose group it could be. Give a fit.json.")
     if check is not None:
         from ebfit.cli.schedule_check import check_file
         from ebfit.files import Fit

@@ -15,6 +15,7 @@ from ebfit.files import Plan, to_json
 from ebfit.report.lines import print_lines
 from ebfit.report.plan_summary import print_plan
 from ebfit.schedule.trainers import TRAINERS, Setup, Trainer
+from ebfit.schedule.trainers.divisible import check_divisible
 
 
 def print_formats() -> None:
@@ -60,9 +61,15 @@ def load_plan(path: Path) -> Plan:
     """
     plan = Plan.load(path)
     try:
-        plan.batch_plan()
+        stages = plan.batch_plan()
     except PlanError as error:
         raise BadInputError(f"{path}: {error}") from None
+    said, is_so = (plan.total_steps, plan.leftover_tokens), (stages.total_steps, stages.leftover_tokens)
+    if said != is_so:
+        raise BadInputError(
+            f"{path}: says {said[0]} steps with {said[1]} tokens left over, and its stages are {is_so[0]} steps with "
+            f"{is_so[1]} left over. Correct total_steps and leftover_tokens, or plan anew."
+        )
     return plan
 
 
@@ -84,7 +91,7 @@ def deliver(
     BadInputError
         If the format is not known, cannot express the plan, or a file cannot be written.
     """
-    text, notes = _text(plan, format_name or "json", setup)
+    text, notes = _text(plan, "json" if format_name is None else format_name, setup)
     written = []
     if output is not None:
         writing.write_text(output, text)
@@ -108,6 +115,10 @@ def deliver(
 
 def _text(plan: Plan, format_name: str, setup: Setup) -> tuple[str, list[str]]:
     if format_name == "json":
+        check_divisible(plan.batch_plan(), setup)
+        plan = plan.model_copy(
+            update={"micro_batch": setup.micro_batch, "data_parallel": setup.data_parallel}
+        )
         return to_json(plan), []
     exported = trainer_named(format_name).export(plan.batch_plan(), setup)
     return exported.text, exported.notes

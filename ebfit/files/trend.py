@@ -7,8 +7,8 @@ from pydantic import Field, model_validator
 
 from ebfit.files.base import Document, Finite, NotNegative, OverTokens, Positive, Text
 
-# Natural log of the largest batch size that a line is followed to, and of 1 over the smallest: far beyond any batch, and
-# small enough that ratios of such sizes are still numbers.
+# Natural log of the largest batch size that a line is followed to, and of 1 over the smallest: far beyond any batch,
+# and ratios of such sizes still are numbers.
 _FARTHEST = 150.0
 
 _DISAGREE = 0.05  # p-value below which groups do not share a line

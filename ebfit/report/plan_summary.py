@@ -9,7 +9,7 @@ from rich.text import Text
 
 from ebfit.files import FAR, Plan, PlanComparison, StageRecord
 from ebfit.report.numbers import estimate_text
-from ebfit.text import short
+from ebfit.text import printable, short
 
 _CONSTANT = {"best_constant": "best constant", "first_stage": "first stage", "last_stage": "last stage"}
 
@@ -90,7 +90,7 @@ def _beyond(stage: StageRecord) -> Text:
 
 def _headline(plan: Plan) -> Text:
     edge = "" if plan.bound == "value" else f", {plan.bound} end of its interval"
-    text = f"Policy {plan.policy}{edge}: {short(plan.total_tokens)} tokens in sequences of {plan.seq_len:,}"
+    text = f"Policy {printable(plan.policy)}{edge}: {short(plan.total_tokens)} tokens in sequences of {plan.seq_len:,}"
     if plan.warmup_tokens:
         text += f", warmup {short(plan.warmup_tokens)}"
     if plan.decay_start_tokens is not None:

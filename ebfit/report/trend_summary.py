@@ -27,7 +27,11 @@ def _found(trends: Trends) -> Iterator[str]:
             yield f"{name}{over_all} grows as {_power(joint)}"
         if any(trend is not None for _, trend in of_groups):
             for group, trend in of_groups:
-                told = "fewer than 3 targets tell" if trend is None else f"as {_power(trend)}"
+                told = (
+                    "too few targets tell, or they lie too near each other"
+                    if trend is None
+                    else f"as {_power(trend)}"
+                )
                 yield f"  {_named(group)}: {told}"
             if key in trends.agreement:
                 yield f"  {_agreement(trends.agreement[key])}"

@@ -182,7 +182,7 @@ def _whole_steps(
 
 def _warnings(source: Source, curve: Curve, plan: BatchPlan) -> list[str]:
     warnings = []
-    disagreement = source.disagreement()
+    disagreement = source.disagreement(curve.trend)
     if disagreement:
         warnings.append(disagreement)
     if curve.trend.exponent <= 0.0:

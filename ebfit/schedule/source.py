@@ -2,10 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
 from ebfit.errors import BadInputError, CannotAnswerError
-from ebfit.files import Fit, GroupTrends, LossTrend, TargetRecord, Trend, Trends
+from ebfit.files import Fit, GroupTrends, LossTrend, OverTokens, TargetRecord, Trend, Trends
 from ebfit.schedule.cost import Cost
+
+_LEAST_TARGETS = 3  # that make a trend
+_SYMBOLS: dict[OverTokens, str] = {"b_opt_vs_tokens": "B_opt", "b_min_vs_tokens": "B_min"}
 
 
 @dataclass(frozen=True)
@@ -81,17 +85,19 @@ class Source:
         return self._trends().loss_vs_tokens
 
     def largest_batch(self) -> float:
-        """Return the largest batch size that was run, tokens."""
-        return max(point.batch_tokens for target in self._targets() for point in target.points)
+        """Return the largest batch size that was run, tokens; infinite where the fit does not say."""
+        run = (point.batch_tokens for target in self._targets() for point in target.points)
+        return max(run, default=inf)
 
-    def disagreement(self) -> str | None:
-        """Return a sentence where a line through several groups is used and they do not share one."""
-        agreement = self.fit.trends.agreement.get("b_opt_vs_tokens")
+    def disagreement(self, trend: Trend) -> str | None:
+        """Return a sentence where ``trend`` is a line through several groups and they do not share one."""
+        key: OverTokens = "b_min_vs_tokens" if trend is self.b_min_if_known() else "b_opt_vs_tokens"
+        agreement = self.fit.trends.agreement.get(key)
         if self.group is not None or agreement is None or not agreement.is_rejected:
             return None
         return (
-            f"the groups of {self.name} do not share one trend of B_opt (p = {agreement.p_value:.2g}), and this plan "
-            f"follows one line through all. Choose one with --group: {', '.join(self._groups())}."
+            f"the groups of {self.name} do not share one trend of {_SYMBOLS[key]} (p = {agreement.p_value:.2g}), and "
+            f"this plan follows one line through all. Choose one with --group: {', '.join(self._groups())}."
         )
 
     def _targets(self) -> list[TargetRecord]:
@@ -103,7 +109,10 @@ class Source:
     def _trends(self) -> Trends | GroupTrends:
         if self.group is None:
             return self.fit.trends
-        return next((t for t in self.fit.trends.groups if t.group == self.group), self.fit.trends)
+        if len({target.group for target in self.fit.targets}) == 1:
+            return self.fit.trends  # a single group's trends are those of the fit
+        of_groups = self.fit.trends.groups
+        return next((t for t in of_groups if t.group == self.group), GroupTrends(group=self.group))
 
     def _trend(self, symbol: str, trend: Trend | None) -> Trend:
         if trend is None:
@@ -116,6 +125,12 @@ class Source:
         if targets and all(target.law == "classic" for target in targets):
             return CannotAnswerError(
                 f"{self.name}: was fitted with law classic, which knows no B_opt and no B_min. Fit law revised."
+            )
+        if known >= _LEAST_TARGETS:
+            return CannotAnswerError(
+                f"{self.name}: holds no trend of {symbol}, though {known} of its {len(targets)} targets identify it. "
+                "They were reached with nearly the same tokens, or the file is of an earlier version: fit targets that "
+                "lie further apart."
             )
         return CannotAnswerError(
             f"{self.name}: {known or 'none'} of its {len(targets)} targets "

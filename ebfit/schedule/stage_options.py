@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, lcm, log2
 
+from ebfit.batch_plan import LARGEST
 from ebfit.errors import BadInputError
 
 _DEFAULT_SHORTEST = 100  # a stage takes at least this part of all tokens
@@ -53,6 +54,8 @@ class StageOptions:
         for name in ("total_tokens", "seq_len"):
             if getattr(self, name) < 1:
                 raise BadInputError(f"{_option(name)} must be positive.")
+            if getattr(self, name) > LARGEST:
+                raise BadInputError(f"{_option(name)} is above 2^63, more than any trainer counts to.")
         if self.step_factor is not None and not 1.01 <= self.step_factor <= 1000.0:
             raise BadInputError(
                 f"--step-factor {self.step_factor:g}: give a ratio of sizes from 1.01 to 1000."
@@ -123,6 +126,13 @@ class StageOptions:
             max(self._power(above, up=True) if self.power_of_two else above, self.smallest), self.largest
         )
 
+    def rounded_down(self, batch: int) -> int:
+        """Return the largest batch size that is allowed and not above ``batch``; the smallest of all if none is."""
+        below = batch // self.multiple * self.multiple
+        if self.power_of_two and below:
+            below = self._power(below, up=False)
+        return min(max(below, self.smallest), self.largest)
+
     def least_tokens(self, batch: int) -> int:
         """Return the fewest tokens that a stage of a batch size may take."""
         # its start moves up to a whole step of the stage before, which may eat a part of it
@@ -152,11 +162,18 @@ class StageOptions:
             )
         if self.batch_multiple:
             reasons.append(f"--batch-multiple {self.batch_multiple:,}")
+        if self.power_of_two:
+            reasons.append("powers of two in sequences")
         least = f", and not below --min-batch {self.min_batch:,}" if self.min_batch else ""
         return (
             f"no batch size is possible: sizes are multiples of {self.multiple:,} tokens ({', '.join(reasons)})"
             f"{least}; {limit} is too small."
         )
+
+    def nearest(self, batch: int) -> list[int]:
+        """Return the allowed sizes next to one that is not: below and above it, or the one at the end of the range."""
+        below, above = self.rounded_down(batch), self.rounded_up(batch)
+        return sorted({below, above})
 
 
 def _option(name: str) -> str:

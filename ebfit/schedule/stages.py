@@ -161,14 +161,16 @@ def _checked(options: StageOptions) -> list[int]:
     assert options.sizes is not None
     for size in options.sizes:
         if size % options.multiple or options.rounded(size) != size:
-            lower = size // options.multiple * options.multiple
-            near = " or ".join(f"{near:,}" for near in (lower, lower + options.multiple) if near)
-            reason = (
-                f"is no multiple of {options.multiple:,} tokens ({options.multiple_sequences:,} sequences)"
-                if size % options.multiple
-                else "is outside --min-batch and --max-batch, or no power of two"
+            near = options.nearest(size)
+            if size % options.multiple:
+                reason = f"is no multiple of {options.multiple:,} tokens"
+            elif options.smallest <= size <= options.largest:
+                reason = "is no power of two in sequences"
+            else:
+                reason = f"is not within {options.smallest:,} to {options.largest:,} tokens, what the options allow"
+            raise BadInputError(
+                f"--sizes: {size:,} {reason}. Allowed and nearest: {' or '.join(f'{other:,}' for other in near)}."
             )
-            raise BadInputError(f"--sizes: {size:,} {reason}. The nearest that are: {near}.")
     return sorted(set(options.sizes))
 
 
@@ -209,7 +211,8 @@ def _warnings(curve: _Asked, given: Sequence[int], sizes: Sequence[int], options
             f"{short(sizes[-1])}."
         )
     if asked < options.smallest / 1.05:
-        reason = "--min-batch" if options.min_batch else f"a multiple of {options.multiple:,} tokens"
+        by_user = options.min_batch is not None and options.min_batch > asked
+        reason = "--min-batch" if by_user else f"a multiple of {options.multiple:,} tokens"
         warnings.append(
             f"the policy asks for {short(asked)} tokens even when the stable phase ends, less than {reason} allows: "
             f"the plan is at {short(sizes[-1])} throughout."
@@ -221,6 +224,8 @@ def _warnings(curve: _Asked, given: Sequence[int], sizes: Sequence[int], options
                 f"the policy is only at {short(asked)} when the stable phase ends"
                 if reached > options.stable_until
                 else "its stage would be too short, or lie within the warmup"
+                if options.max_stages is None
+                else "its stage would be too short, lie within the warmup, or be one more than --max-stages"
             )
             warnings.append(f"--sizes: {size:,} tokens is not used: {why}.")
         if asked > 1.5 * sizes[-1]:

@@ -80,7 +80,7 @@ class Line:
 
     @property
     def coefficient(self) -> float | None:
-        """k of exp(y) = k exp(x)^slope; None where no float holds it, as of points that lie one above the other."""
+        """The k of exp(y) = k exp(x)^slope; None where no float holds it, as of points that lie one above the other."""
         log_k = self.height - self.slope * self.pivot
         return float(np.exp(log_k)) if abs(log_k) < LARGEST_LOG else None
 
