@@ -9,6 +9,8 @@ from plans import BILLION
 
 from ebfit.schedule.trainers import TRAINERS, ReadSchedule, Setup
 
+RAMP = {"iterations_as": "last_batch", "may_skip_sizes": True}
+
 
 def learning_rate_of_megatron(
     batch_at: Callable[[int], int], iterations: int, assumed_batch: int, warmup: int, decay: int
@@ -26,7 +28,9 @@ def learning_rate_of_megatron(
 
 def test_the_decay_of_a_ramp_that_never_completes():
     # a known bug: 20 steps of 8 and 80 of 16 are 1440 samples, where 100 x 16 = 1600 were assumed
-    ramp = ReadSchedule((0, 160), "sequences", (8, 16), total_steps=100, decay_steps=20, warmup_steps=10)
+    ramp = ReadSchedule(
+        (0, 160), "sequences", (8, 16), total_steps=100, decay_steps=20, warmup_steps=10, **RAMP
+    )
     findings = check(ramp, "megatron-rampup", micro_batch=1, data_parallel=8)
     error = the_one(findings, "error")
     assert "Megatron takes 100 iterations for 1,600 samples (16 each), and the run sees 1,440: " in error
@@ -44,7 +48,9 @@ def test_the_decay_of_a_ramp_that_never_completes():
 
 def test_the_decay_of_a_step_schedule_that_is_over_too_early():
     # beside --step-batch-size-schedule the constant batch size is micro-batch x data-parallel, here 8
-    read = ReadSchedule((0, 160 * 4096), "tokens", (8, 16), total_steps=100, decay_steps=20)
+    read = ReadSchedule(
+        (0, 160 * 4096), "tokens", (8, 16), total_steps=100, decay_steps=20, iterations_as="devices"
+    )
     message = the_one(check(read, seq_len=4096, micro_batch=1, data_parallel=8), "error")
     assert "100 iterations for 800 samples (8 each), and the run sees 1,440: " in message
     assert "at its lowest from step 60 on." in message
@@ -55,7 +61,9 @@ def test_the_decay_of_a_step_schedule_that_is_over_too_early():
 @given(st.integers(1, 20), st.integers(1, 20), st.integers(1, 400), st.integers(20, 200), st.integers(1, 20))
 def test_what_is_left_of_the_peak_is_what_the_trainer_leaves(start, rise, samples, iterations, decay):
     final = start + rise
-    read = ReadSchedule((0, samples), "sequences", (start, final), total_steps=iterations, decay_steps=decay)
+    read = ReadSchedule(
+        (0, samples), "sequences", (start, final), total_steps=iterations, decay_steps=decay, **RAMP
+    )
     findings = check(read, "megatron-rampup", micro_batch=1, data_parallel=1)
     rates = learning_rate_of_megatron(
         lambda consumed: start if consumed < samples else final, iterations, final, 0, decay
@@ -65,13 +73,13 @@ def test_what_is_left_of_the_peak_is_what_the_trainer_leaves(start, rise, sample
 
 
 def test_a_learning_rate_of_unknown_decay_is_warned_about():
-    ramp = ReadSchedule((0, 160), "sequences", (8, 16), total_steps=100)
+    ramp = ReadSchedule((0, 160), "sequences", (8, 16), total_steps=100, **RAMP)
     message = the_one(check(ramp, "megatron-rampup", micro_batch=1, data_parallel=8), "warning")
     assert "cut off at 90.0% of its time" in message
 
 
 def test_iterations_of_a_step_schedule_need_the_devices():
-    read = with_starts(0, 125 * BILLION, 250 * BILLION, total_steps=100_000)
+    read = with_starts(0, 125 * BILLION, 250 * BILLION, total_steps=100_000, iterations_as="devices")
     message = the_one(check(read, seq_len=4096), "warning")
     assert "give --micro-batch and --data-parallel to see how early" in message
 
@@ -89,6 +97,7 @@ def test_samples_are_what_they_are():
         total_sequences=500 * BILLION // 4096,
         warmup_sequences=10**6,
         decay_sequences=10**7,
+        iterations_as="devices",
     )
     assert check(read, **RUN) == []
 

@@ -59,7 +59,7 @@ def check_schedule(
     BadInputError
         If the schedule counts tokens and nothing says how many a sequence has.
     """
-    run = Run(read, format_name, read.seq_len or seq_len, total_tokens)
+    run = Run(read, read.seq_len or seq_len, total_tokens)
     setup = Setup(micro_batch, data_parallel)
     findings = [error(f"{format_name} refuses this: {sentence}") for sentence in read.refusals]
     findings += [warning(sentence) for sentence in read.warnings]

@@ -13,8 +13,6 @@ from ebfit.schedule.check.run import Run
 from ebfit.schedule.check.walk import sequences_after, steps_until
 from ebfit.schedule.trainers.base import Setup
 
-_STEP_SCHEDULE, _RAMP = "megatron", "megatron-rampup"
-
 
 def iterations_as_samples(run: Run, setup: Setup) -> Iterator[Finding]:
     """Find out where warmup and decay end if iterations become samples with one batch size; stages must be in order."""
@@ -22,7 +20,7 @@ def iterations_as_samples(run: Run, setup: Setup) -> Iterator[Finding]:
     counts_iterations = any(
         count is not None for count in (read.warmup_steps, read.decay_steps, read.total_steps)
     )
-    if run.format_name not in (_STEP_SCHEDULE, _RAMP) or not counts_iterations:
+    if read.iterations_as == "steps" or not counts_iterations:
         return
     if read.total_sequences is not None:
         # a ramp is exported with both, of which the user chooses one; the samples are then looked at elsewhere
@@ -55,7 +53,7 @@ def room_for_both(run: Run) -> Iterator[Finding]:
 
 
 def _assumed_batch(run: Run, setup: Setup) -> int | None:
-    if run.format_name == _RAMP:
+    if run.read.iterations_as == "last_batch":
         return run.read.batch_sequences[-1]
     if setup.micro_batch is None or setup.data_parallel is None:
         return None
@@ -98,7 +96,7 @@ def _way_out(run: Run, assumed_batch: int, seen: int, decay: int | None) -> str:
     if decay:
         flags.append(f"--lr-wsd-decay-samples {decay}")
     samples = f"Count in samples: {' '.join(flags)}"
-    if run.format_name == _STEP_SCHEDULE:
+    if run.read.iterations_as == "devices":
         return f"{samples}."
     return (
         f"{samples}; in Megatron-Bridge, which with a ramp takes iterations only, set lr_decay_iters to "
@@ -112,7 +110,7 @@ def _warmup(run: Run, assumed_batch: int, iterations: int) -> Iterator[Finding]:
     if ends != iterations:
         bridge = (
             f"; in Megatron-Bridge lr_warmup_iters {meant // assumed_batch}"
-            if run.format_name == _RAMP
+            if run.read.iterations_as == "last_batch"
             else ""
         )
         yield warning(

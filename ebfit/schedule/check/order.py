@@ -5,16 +5,11 @@ from collections.abc import Iterator
 from ebfit.schedule.check.finding import Finding, error, note, warning
 from ebfit.schedule.check.run import Run
 
-# Formats that say a first size, a last one and where the last begins: sizes between them may be passed over.
-_RAMPS = ("megatron-rampup", "composer")
-# Formats whose parser knows how the trainer sorts and rounds starts, and says which of them it refuses.
-_READ_WITH_ORDER = ("megatron",)
-
 
 def order(run: Run) -> Iterator[Finding]:
     """Look at starts and sizes as they are written."""
     starts, batches = run.read.starts, run.read.batch_sequences
-    if starts[0] != 0 and run.format_name not in _READ_WITH_ORDER:
+    if starts[0] != 0 and not run.read.order_is_checked:
         yield error(
             f"{run.stage(0)} does not start at 0, so nothing says which batch size the run begins with. "
             "Give the first stage the start 0."
@@ -23,7 +18,7 @@ def order(run: Run) -> Iterator[Finding]:
         written = batches if run.read.batch_tokens is None else run.read.batch_tokens
         if written[index] < 1:
             yield error(f"{run.stage(index)} has no batch: its size must be positive.")
-        if index and starts[index] <= starts[index - 1] and run.format_name not in _READ_WITH_ORDER:
+        if index and starts[index] <= starts[index - 1] and not run.read.order_is_checked:
             yield error(
                 f"{run.stage(index)} does not start after {run.stage(index - 1)}: starts must rise. "
                 "Put the stages in order, and leave out one of two with the same start."
@@ -57,7 +52,7 @@ def stages_without_steps(run: Run) -> Iterator[Finding]:
     if hurried:
         first = hurried[0]
         taken = "it is passed over" if run.endless_stages[first].steps == 0 else "it still takes a whole one"
-        finding = note if run.format_name in _RAMPS else warning
+        finding = note if run.read.may_skip_sizes else warning
         yield finding(
             f"{run.stage(first)} is shorter than one of its steps: {taken}. Leave it out, or let the next stage start "
             f"later.{_and_more(hurried)}"

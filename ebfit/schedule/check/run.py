@@ -10,9 +10,6 @@ from ebfit.schedule.check.walk import Walked, walk
 from ebfit.schedule.trainers.base import ReadSchedule
 from ebfit.text import short
 
-# These divide a start in tokens by the sequence length and round down; others wait until the tokens are consumed.
-_ROUNDS_STARTS_DOWN = ("megatron",)
-
 
 @dataclass(frozen=True)
 class Run:
@@ -21,7 +18,6 @@ class Run:
     Attributes
     ----------
     read : ReadSchedule
-    format_name : str
     seq_len : int or None
         Tokens per sequence; known where starts or batch sizes are in tokens.
     total_tokens : int or None
@@ -29,7 +25,6 @@ class Run:
     """
 
     read: ReadSchedule
-    format_name: str
     seq_len: int | None
     total_tokens: int | None
 
@@ -116,9 +111,7 @@ class Run:
     def _in_sequences(self, tokens: int) -> int:
         if self.seq_len is None:
             raise BadInputError("the schedule counts tokens: give --seq-len.")
-        return (
-            tokens // self.seq_len if self.format_name in _ROUNDS_STARTS_DOWN else -(-tokens // self.seq_len)
-        )
+        return tokens // self.seq_len if self.read.rounds_starts_down else -(-tokens // self.seq_len)
 
 
 def _count(number: int, digits: int = 4) -> str:

@@ -5,7 +5,7 @@ says not only what to write but also which batch sizes the trainer will use, whi
 """
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
 from ebfit.batch_plan import BatchPlan
 
@@ -68,6 +68,16 @@ class ReadSchedule:
         Of the learning rate and the run, where the file counts them in samples or tokens.
     warmup_steps, decay_steps, total_steps : int or None
         The same where the file counts iterations.
+    iterations_as : {"steps", "last_batch", "devices"}
+        What the trainer takes these iterations for: steps of this schedule; or, because its learning rate counts
+        samples, so many times the last batch size, or micro-batch x data-parallel.
+    rounds_starts_down : bool
+        Whether the trainer divides starts in tokens by the sequence length and rounds down; others wait until the
+        tokens are consumed.
+    order_is_checked : bool
+        Whether ``starts`` are already as the trainer sorts them, and ``refusals`` tell which it refuses.
+    may_skip_sizes : bool
+        Whether it is a ramp with a first size, a last one and where the last begins, of which no more is meant.
     refusals : list of str
         For what the trainer will refuse the file when it starts, in words.
     warnings : list of str
@@ -85,6 +95,10 @@ class ReadSchedule:
     warmup_steps: int | None = None
     decay_steps: int | None = None
     total_steps: int | None = None
+    iterations_as: Literal["steps", "last_batch", "devices"] = "steps"
+    rounds_starts_down: bool = False
+    order_is_checked: bool = False
+    may_skip_sizes: bool = False
     refusals: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 

@@ -161,6 +161,7 @@ def parse(text: str, seq_len: int | None, setup: Setup) -> ReadSchedule:
         warmup_sequences=_sequences(_tokens(document, "t_warmup"), length),
         decay_sequences=_sequences(_tokens(document, "t_decay"), length),
         total_sequences=_sequences(_tokens(document, "max_duration"), length),
+        may_skip_sizes=True,
         warnings=warnings,
     )
 

@@ -191,5 +191,7 @@ def parse(text: str, seq_len: int | None, setup: Setup) -> ReadSchedule:
         starts=tuple(ceil(rise * samples / rises) for rise in range(rises + 1)),
         start_unit="sequences",
         batch_sequences=tuple(range(start, final + 1, increment)),
+        iterations_as="last_batch",
+        may_skip_sizes=True,
         **read_learning_rate(arguments, seq_len),
     )
