@@ -86,7 +86,8 @@ def b_opt_vs_loss(group: Group, over_tokens: LossTrend | None, confidence: float
     Returns
     -------
     BatchOfLoss or None
-        None without a floor, or with fewer than three targets.
+        None with fewer than three targets, or without a floor above zero: the exponent would say more of the floor
+        that is missing than of the batch size.
     """
     known = [
         (loss, fit)
@@ -94,7 +95,7 @@ def b_opt_vs_loss(group: Group, over_tokens: LossTrend | None, confidence: float
         if fit.numbers["b_opt"].status == "ok"
     ]
     known.sort(key=lambda item: -item[0])
-    if over_tokens is None or len(known) < LEAST_TARGETS:
+    if over_tokens is None or over_tokens.l_0 == 0.0 or len(known) < LEAST_TARGETS:
         return None
     loss = np.array([loss for loss, _ in known])
     log_batch = np.log(np.array([fit.numbers["b_opt"].value for _, fit in known], dtype=float))
