@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from plans import BILLION, plans, worked_example
 from walking import in_stages, stages_of
@@ -105,6 +105,7 @@ def test_what_is_read_back_is_what_the_trainer_does(name: str, plan: BatchPlan) 
 
 
 @pytest.mark.parametrize("name", RAMPS)
+@settings(max_examples=30)
 @given(plan=plans(min_stages=2, unit=8, max_stages=8, max_size=500))
 def test_a_ramp_begins_and_ends_as_the_plan_does_and_never_exceeds_it(name: str, plan: BatchPlan) -> None:
     run = TRAINERS[name].export(plan, SETUP).as_run
