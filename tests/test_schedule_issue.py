@@ -1,14 +1,21 @@
 """Faults that `ebfit schedule` has had, each with a case that is named after it."""
 
 import json
+from math import log
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fits import fit_of
 
+from ebfit.batch_plan import BatchPlan
 from ebfit.cli.main import main
+from ebfit.errors import BadInputError
 from ebfit.files import Agreement, Fit, Plan, Trends
+from ebfit.schedule.trainers import TRAINERS, Setup
+from ebfit.schedule.trainers.factor_chain import is_factor_chain, nearest_factor_chain
+from ebfit.schedule.trainers.megatron_rampup import Ramp
+from ebfit.schedule.trainers.ramp import best_ramp, distance
 
 SIZE = ("--total-tokens", "20B", "--seq-len", "4096")
 
@@ -191,3 +198,88 @@ def test_a_policy_with_control_characters_clears_the_terminal(capsys: pytest.Cap
     _, out, _ = _run(capsys, "plan.json")
     assert "\x1b" not in out
     assert r"\x1b[2Joptimal" in out
+
+
+def _check(
+    capsys: pytest.CaptureFixture[str], name: str, content: str | bytes, *more: str
+) -> tuple[int, str]:
+    Path("file").write_bytes(content.encode() if isinstance(content, str) else content)
+    status, out, err = _run(capsys, "--check", "file", "--format", name, "--seq-len", "4096", *more)
+    return status, out + err
+
+
+def test_mappings_that_name_each_other_are_looked_through_for_ever(capsys: pytest.CaptureFixture[str]):
+    lines = ["a0: &a0 {x: 1}"]
+    for number in range(1, 12):
+        inside = ", ".join(f"k{key}: *a{number - 1}" for key in range(9))
+        lines.append(f"a{number}: &a{number} {{{inside}}}")
+    status, told = _check(capsys, "levanter", "\n".join(lines))
+    assert (status, told) == (2, "ebfit: file: there is no train_batch_size.\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("maxtext", "per_device_batch_size: 0x" + "f" * 6000),
+        ("lightning", "f(scheduling={0: (0 - 8) ** 0.5}, limit_train_batches=3)"),
+        ("internevo", "micro_num = (0 - 8) ** 0.5\nmicro_bsz = 1"),
+    ],
+)
+def test_a_number_that_nobody_can_mean_is_an_internal_error(
+    capsys: pytest.CaptureFixture[str], name: str, content: str
+):
+    status, told = _check(capsys, name, content, "--micro-batch", "2", "--data-parallel", "8")
+    assert (status, "internal error" in told) == (2, False)
+
+
+def test_python_with_a_doubtful_string_cannot_be_checked(capsys: pytest.CaptureFixture[str]):
+    content = r'data = dict(path="C:\data", micro_num=8, micro_bsz=1, rampup_batch_size="2 2 100", total_steps=1000)'
+    status, told = _check(capsys, "internevo", content, "--micro-batch", "1", "--data-parallel", "1")
+    assert (status, "SyntaxWarning" in told) == (0, False)
+
+
+@pytest.mark.parametrize("name", ["json", "yaml", "csv", "megatron", "levanter"])
+def test_a_file_that_a_spreadsheet_has_saved_cannot_be_checked(capsys: pytest.CaptureFixture[str], name: str):
+    """Many editors put a byte order mark in front."""
+    _run(capsys, "--stages", "0:40960,1B:81920", *SIZE, "--format", name, "-o", "export")
+    status, told = _check(capsys, name, b"\xef\xbb\xbf" + Path("export").read_bytes())
+    assert (status, "no errors, no warnings" in told) == (0, True)
+
+
+def test_batches_of_millions_of_sequences_fill_the_memory():
+    sizes = [3_000_001, 7_000_000, 20_000_003, 50_000_000]
+    plan = BatchPlan.from_sizes(
+        [(number * 10**12, size) for number, size in enumerate(sizes)], total_tokens=4 * 10**12, seq_len=1
+    )
+    chain = nearest_factor_chain(plan, 1)
+    assert is_factor_chain(chain)
+    assert all(abs(log(near / size)) < 0.3 for near, size in zip(chain, sizes, strict=True))
+
+
+def _many_stages(stages: int) -> BatchPlan:
+    sizes = [1000 + int(40_320 * (number / (stages - 1)) ** 1.3) for number in range(stages)]
+    return BatchPlan.from_sizes(
+        [(number * 10**9, size) for number, size in enumerate(sizes)],
+        total_tokens=(stages + 1) * 10**9,
+        seq_len=1,
+    )
+
+
+def test_a_plan_of_many_stages_has_more_ramps_than_can_be_tried():
+    plan = _many_stages(30)
+    tried = []
+
+    def run(ramp: Ramp) -> list[tuple[int, int]]:
+        tried.append(ramp)
+        return ramp.sizes(plan.total_tokens)
+
+    every = [Ramp(1000, 40_320 // 48, samples, 41_320) for samples in range(10**9, 31 * 10**9, 10**6)]
+    best, _ = best_ramp(plan, every, run, most_tried=100)
+    found = distance(plan, best.sizes(plan.total_tokens))
+    assert len(tried) < 500
+    assert found < 1.001 * min(distance(plan, ramp.sizes(plan.total_tokens)) for ramp in every[::50])
+
+
+def test_epochs_of_two_hundred_batch_sizes_are_an_internal_error():
+    with pytest.raises(BadInputError, match="no epoch of a thousandth of the run"):
+        TRAINERS["lightning"].export(_many_stages(200), Setup(1, 1))

@@ -41,7 +41,7 @@ def check_file(
         trends = PlanTrends(b_opt_vs_tokens=b_opt, b_min_vs_tokens=b_min)
         cost = None if b_opt is None else fit.cost
     try:
-        text = path.read_bytes().decode()
+        text = path.read_bytes().decode("utf-8-sig")  # spreadsheets put a mark in front
     except OSError as error:
         raise BadInputError(f"{path}: cannot be read ({error.strerror}).") from None
     except UnicodeDecodeError:

@@ -34,6 +34,7 @@ unit = "last batch in sequences, first batch in sequences per device, warmup in 
 suffix = ".yaml"
 
 _MOST_SIZES = 20_000  # beyond this somebody's file is a slip of the pen
+_MOST_WALKED = 300_000  # sizes, over all ramps that are tried
 _MEETING_POINTS = 16  # sizes of the ramp whose begin is tried at each stage of the plan
 
 
@@ -60,7 +61,9 @@ def export(plan: BatchPlan, setup: Setup) -> Export:
         sizes = simulate(first, last, warmup_tokens, devices, micro_batch * plan.seq_len)
         return [(tokens * devices, micro_batches * at_once * plan.seq_len) for tokens, micro_batches in sizes]
 
-    warmup_tokens, as_run = best_ramp(plan, _candidates(plan, first, last), run)
+    warmup_tokens, as_run = best_ramp(
+        plan, _candidates(plan, first, last), run, most_tried=max(_MOST_WALKED // (last - first), 8)
+    )
     decay_start = plan.decay_start_tokens
     decay_tokens = 0 if decay_start is None else plan.total_tokens - decay_start
     config = {

@@ -6,6 +6,7 @@ Everything that a training loop needs is in it; the warnings, which are sentence
 import csv
 import io
 from dataclasses import asdict
+from reprlib import repr as shortened
 from typing import Any
 
 from ebfit.batch_plan import SCHEMA, BatchPlan
@@ -106,4 +107,4 @@ def _cell(cell: str | None, column: str, kind: type, line: int) -> Any:
     try:
         return kind(cell)
     except ValueError:
-        raise BadInputError(f"line {line}: {column} is {cell!r}, no number.") from None
+        raise BadInputError(f"line {line}: {column} is {shortened(cell)}, no number.") from None

@@ -134,7 +134,7 @@ def _epoch_length(plan: BatchPlan, accumulation: list[int], micro_tokens: int, *
             f"epoch that holds whole steps. Leave out --strict, or {_OTHER_WAY}"
         )
     for number in range(len(starts), _MOST_EPOCHS + 1):
-        length = max(round(total / number / least), 1) * least
+        length = max(_nearest(total, number * least), 1) * least
         epochs = [_nearest(start, length) for start in starts]
         moved = max(abs(epoch * length - start) for epoch, start in zip(epochs, starts, strict=True))
         all_differ = len(set(epochs)) == len(epochs)
@@ -148,6 +148,7 @@ def _epoch_length(plan: BatchPlan, accumulation: list[int], micro_tokens: int, *
 
 
 def _nearest(start: int, length: int) -> int:
+    """Return the whole number next to start / length, neither of which need fit a float."""
     return (2 * start + length) // (2 * length)
 
 

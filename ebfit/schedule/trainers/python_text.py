@@ -5,6 +5,7 @@ hold them: what configurations in Python are made of.
 """
 
 import ast
+import warnings
 from collections.abc import Iterator
 
 from ebfit.errors import BadInputError
@@ -23,7 +24,9 @@ class PythonText:
 
     def __init__(self, text: str) -> None:
         try:
-            self.tree = ast.parse(text)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of somebody else's strings, which are not ours to mend
+                self.tree = ast.parse(text)
         except SyntaxError as error:
             raise BadInputError(f"line {error.lineno}: no Python ({error.msg}).") from None
         except (ValueError, RecursionError, MemoryError):
@@ -121,7 +124,7 @@ def _calculate(operator: ast.operator, left: int | float, right: int | float) ->
                 result = left // right
             case ast.Div():
                 result = left / right
-            case ast.Pow() if 0 <= right < 64:
+            case ast.Pow() if left >= 0 and 0 <= right < 64:
                 result = left**right
             case _:
                 return None

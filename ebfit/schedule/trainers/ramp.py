@@ -4,6 +4,7 @@ Two schedules are compared at equal tokens. Their distance is the absolute log r
 over tokens: 0.1 is about 10% too large or too small all along.
 """
 
+import heapq
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ Candidate = TypeVar("Candidate")
 
 # A change of size that comes a few steps early or late is no deviation worth a sentence.
 _SHORT_PART_OF_RUN = 1e-3
+
+_MOST_TRIED = 4000  # candidates that are walked through before it is looked closer
 
 
 @dataclass(frozen=True)
@@ -129,24 +132,41 @@ def notes_on_deviation(plan: BatchPlan, as_run: BatchPlan, setup: Setup, name: s
 
 
 def best_ramp(
-    plan: BatchPlan, candidates: Iterable[Candidate], simulate: Callable[[Candidate], Sizes]
+    plan: BatchPlan,
+    candidates: Iterable[Candidate],
+    simulate: Callable[[Candidate], Sizes],
+    most_tried: int = _MOST_TRIED,
 ) -> tuple[Candidate, BatchPlan]:
     """Return the candidate that comes nearest to a plan, and what the trainer will do with it.
+
+    Of many thousands of candidates, as of a plan with a hundred stages, some that lie evenly are tried, and then more
+    around the best of them, ever closer.
 
     Parameters
     ----------
     plan : BatchPlan
     candidates : iterable
-        Settings of the trainer, of any type.
+        Settings of the trainer, of any type; neighbours are alike.
     simulate : callable
         From a candidate to the batch sizes of the trainer, stage by stage.
+    most_tried : int
+        Of the evenly lying ones.
 
     Raises
     ------
     ValueError
         If there is no candidate.
     """
-    best = min(candidates, key=lambda candidate: distance(plan, simulate(candidate)))
+    every = list(candidates)
+    stride = -(-len(every) // most_tried) or 1
+    tried = {k: distance(plan, simulate(every[k])) for k in range(0, len(every), stride)}
+    while stride > 1:
+        finer = -(-stride // 4)
+        for middle in heapq.nsmallest(1 + most_tried // 1000, tried, key=tried.__getitem__):
+            for k in range(max(middle - stride, 0), min(middle + stride, len(every)), finer):
+                tried[k] = distance(plan, simulate(every[k]))
+        stride = finer
+    best = every[min(tried, key=lambda k: (tried[k], k))]
     return best, lay_out(plan, simulate(best))
 
 

@@ -1,6 +1,7 @@
 """Reading YAML that a user wrote, whole or a fragment: nothing is executed, and errors name the line."""
 
 from collections.abc import Mapping
+from reprlib import repr as shortened
 from typing import Any
 
 import yaml
@@ -27,20 +28,24 @@ def read_yaml(text: str) -> Any:
 
 
 _LARGEST = 2**63  # a count of tokens beyond this is a slip of the pen
-_DEEPEST = 10  # levels of mappings: an anchor that holds itself has no end
 
 
-def find(document: Any, key: str, depth: int = 0) -> Any:
-    """Return the value of a key, wherever in a nest of mappings it is; None if nowhere.
+def find(document: Any, key: str) -> Any:
+    """Return the value of a key, wherever in a nest of mappings it is, the outermost first; None if nowhere.
 
     Configurations are often given as a fragment, with or without the section that the key belongs to.
     """
-    if not isinstance(document, Mapping) or depth == _DEEPEST:
-        return None
-    if key in document:
-        return document[key]
-    inside = (find(value, key, depth + 1) for value in document.values())
-    return next((found for found in inside if found is not None), None)
+    level: list[Any] = [document]
+    seen: set[int] = set()
+    while level:
+        # an anchor may hold itself, or be named a million times by others: each mapping is looked at once
+        mappings = [value for value in level if isinstance(value, Mapping) and id(value) not in seen]
+        seen.update(map(id, mappings))
+        found = next((mapping[key] for mapping in mappings if mapping.get(key) is not None), None)
+        if found is not None:
+            return found
+        level = [value for mapping in mappings for value in mapping.values()]
+    return None
 
 
 def whole_number(document: Any, key: str) -> int:
@@ -55,5 +60,10 @@ def whole_number(document: Any, key: str) -> int:
     if value is None:
         raise BadInputError(f"there is no {key}.")
     if isinstance(value, bool) or not isinstance(value, int | float) or value % 1 or abs(value) >= _LARGEST:
-        raise BadInputError(f"{key} is {str(value)[:40]!r}, no whole number that can be meant.")
+        raise BadInputError(f"{key} is {_shown(value)}, no whole number that can be meant.")
     return int(value)
+
+
+def _shown(value: Any) -> str:
+    too_long_to_print = isinstance(value, int) and abs(value) >= _LARGEST
+    return "more than 2^63" if too_long_to_print else shortened(value)
