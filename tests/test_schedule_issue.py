@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fits import fit_of
+from fits import fit_of, trend
 
 from ebfit.batch_plan import BatchPlan
 from ebfit.cli.main import main
 from ebfit.errors import BadInputError
 from ebfit.files import Agreement, Fit, Plan, Trends
+from ebfit.schedule.prediction import level_reached
+from ebfit.schedule.source import Source
 from ebfit.schedule.trainers import TRAINERS, Setup
 from ebfit.schedule.trainers.factor_chain import is_factor_chain, nearest_factor_chain
 from ebfit.schedule.trainers.megatron_rampup import Ramp
@@ -283,3 +285,23 @@ def test_a_plan_of_many_stages_has_more_ramps_than_can_be_tried():
 def test_epochs_of_two_hundred_batch_sizes_are_an_internal_error():
     with pytest.raises(BadInputError, match="no epoch of a thousandth of the run"):
         TRAINERS["lightning"].export(_many_stages(200), Setup(1, 1))
+
+
+@pytest.mark.parametrize("sizes", [[936_000, 1_872_000, 3_744_000], [3_744_000, 3_744_001, 3_744_032]])
+def test_batches_far_above_b_opt_are_predicted_to_gain_from_forgetting(sizes: list[int]):
+    """A few steps reach a level far below the tokens of one step."""
+    b_opt = trend(k=0.0965, exponent=0.862, d_low=1.6e6, d_high=4.6e7)
+    plan = BatchPlan.from_sizes(
+        [(number * 13_104_000, size) for number, size in enumerate(sizes)], total_tokens=42_854_546, seq_len=1
+    )
+    reached = level_reached(plan, b_opt, Source(fit_of(b_opt), "fit").cost, 0.95)
+    assert reached.by_loss.value is not None
+    assert reached.by_steps.value is not None
+    assert reached.by_loss.value <= 1.001 * reached.by_steps.value
+
+
+def test_a_batch_that_outgrows_the_tokens_is_predicted_all_the_same(capsys: pytest.CaptureFixture[str]):
+    fit_of(trend(k=1e-8, exponent=1.3)).save("steep.json")
+    status, out, err = _run(capsys, "steep.json", "--total-tokens", "2B", "--seq-len", "16")
+    assert (status, "Predicted" in out) == (0, False)
+    assert "grows faster than the tokens" in err

@@ -65,3 +65,9 @@ def test_growth_over_loss_names_the_floor_and_an_open_end():
     assert lines[1] == "B_opt grows as (L - 1.4)^-1.25 [1.00, ?] while the loss L falls from 2.50 to 1.95"
     group = GroupTrends(group="85M", b_opt_vs_loss=of_loss)
     assert printed(Trends(groups=[group]))[0].startswith("B_opt in 85M grows as (L - 1.4)^-1.25 ")
+
+
+def test_the_name_of_a_group_colours_no_terminal():
+    groups = [GroupTrends(group="85M\x1b[31m", b_opt_vs_tokens=TREND), GroupTrends(group=None)]
+    lines = printed(Trends(b_opt_vs_tokens=TREND, groups=groups))
+    assert lines[1].startswith(r"  85M\x1b[31m: as D^0.41 ")

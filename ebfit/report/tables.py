@@ -14,7 +14,7 @@ from rich.text import Text
 from ebfit.files import Estimate, Fit, TargetRecord
 from ebfit.report.numbers import confidence_text, estimate_parts, loss_texts
 from ebfit.report.order import targets_in_order
-from ebfit.text import short
+from ebfit.text import printable, short
 
 _UNKNOWN = "-"
 _NARROW = 80  # columns of the terminal that the table must fit
@@ -92,7 +92,10 @@ def _tables(targets: list[TargetRecord], columns: list[_Column]) -> list[Rendera
         return [_table(columns, groups[0][1], show_header=True)]
     rendered: list[RenderableType] = [_table(columns, [], show_header=True)]
     for name, rows in groups:
-        rendered += [Text(name or "(no group)", "italic"), _table(columns, rows, show_header=False)]
+        rendered += [
+            Text(printable(name or "(no group)"), "italic"),
+            _table(columns, rows, show_header=False),
+        ]
     return rendered
 
 

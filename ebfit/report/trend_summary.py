@@ -7,7 +7,7 @@ from rich.text import Text
 from ebfit.files import Agreement, BatchOfLoss, GroupTrends, OverTokens, Trend, Trends
 from ebfit.report.numbers import loss_texts
 from ebfit.report.published import PUBLISHED
-from ebfit.text import short
+from ebfit.text import printable, short
 
 _NAMES: dict[OverTokens, str] = {"b_opt_vs_tokens": "B_opt", "b_min_vs_tokens": "B_min"}
 
@@ -65,7 +65,7 @@ def _interval(low: float | None, high: float | None) -> str:
 
 
 def _named(group: GroupTrends) -> str:
-    return group.group or "(no group)"
+    return printable(group.group or "(no group)")
 
 
 def _agreement(test: Agreement) -> str:

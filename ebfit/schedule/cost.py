@@ -19,7 +19,7 @@ from ebfit.laws import LAWS, FloatArray
 from ebfit.laws.revised import free_from_params
 
 # natural logs of B / B_opt: far enough for any batch size that a plan may hold, in steps of half a percent
-_SMALLEST, _LARGEST, _STEP = -7.0, 16.0, 0.005
+_SMALLEST, _LARGEST, _STEP = -7.0, 45.0, 0.005
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from ebfit.files import (
     Trend,
 )
 from ebfit.schedule.policies import POLICIES, Bound, Curve, parse
-from ebfit.schedule.prediction import level_reached
+from ebfit.schedule.prediction import STEEPEST, level_reached
 from ebfit.schedule.source import Source
 from ebfit.schedule.stage_options import StageOptions
 from ebfit.schedule.stages import decay_start, lay_out
@@ -190,6 +190,12 @@ def _warnings(source: Source, curve: Curve, plan: BatchPlan) -> list[str]:
             f"the batch size does not grow with tokens in {source.name} (exponent {curve.trend.exponent:.2f}): the "
             "plan keeps one size."
         )
+    b_opt = source.b_opt_if_known()
+    if b_opt is not None and b_opt.exponent > STEEPEST:
+        warnings.append(
+            f"B_opt grows faster than the tokens in {source.name} (exponent {b_opt.exponent:.2f}), which cannot go on "
+            "for long: what a plan saves is not predicted. Fit more targets, over more tokens."
+        )
     if _is_far(plan, curve.trend):
         beyond = plan.total_tokens / curve.trend.d_high
         warnings.append(
@@ -249,7 +255,7 @@ def _prediction(plan: BatchPlan, source: Source, b_opt: Trend) -> PlanPrediction
 def _document(plan: BatchPlan, options: StageOptions, wanted: Wanted, source: Source | None) -> Plan:
     b_opt = None if source is None else source.b_opt_if_known()
     prediction = None
-    if source is not None and b_opt is not None and not _is_far(plan, b_opt):
+    if source is not None and b_opt is not None and b_opt.exponent <= STEEPEST and not _is_far(plan, b_opt):
         prediction = _prediction(plan, source, b_opt)
     return Plan(
         schema="ebfit.plan/1",

@@ -21,8 +21,10 @@ from ebfit.files import Estimate, Trend
 from ebfit.laws import FloatArray
 from ebfit.schedule.cost import Cost
 
+# Exponent of B_opt beyond which a lower loss would take fewer steps, and what a batch size reaches has two answers.
+STEEPEST = 1.0
 _DRAWS = 200
-_LEVELS = 1500  # of a grid over ln(level)
+_STEP = 0.015  # of a grid over ln(level)
 
 
 @dataclass(frozen=True)
@@ -73,13 +75,19 @@ def _lines(trend: Trend) -> list[_Line]:
     rng = np.random.default_rng(0)  # the same plan every time
     moves = np.vstack([np.zeros(2), rng.standard_normal((_DRAWS, 2))])
     sds = [trend.log_sd_at_pivot or 0.0, trend.exponent_sd or 0.0]
-    return [_Line(float(np.log(pivot)), height + up, trend.exponent + tilt) for up, tilt in moves * sds]
+    return [
+        _Line(float(np.log(pivot)), height + up, min(trend.exponent + tilt, STEEPEST))
+        for up, tilt in moves * sds
+    ]
 
 
 def _levels(pieces: list[tuple[int, int]]) -> FloatArray:
-    """Return a grid of ln(level), from one step to far more tokens than any plan could stand for."""
+    """Return a grid of ln(level), from one token to far more than any plan could stand for.
+
+    A batch far above B_opt takes many tokens to a level that is far below one step of it.
+    """
     tokens = sum(length for _, length in pieces)
-    return np.linspace(np.log(pieces[0][0]) - 3.0, np.log(tokens) + 5.0, _LEVELS)
+    return np.arange(0.0, np.log(tokens) + 5.0, _STEP)
 
 
 def _by_steps(pieces: list[tuple[int, int]], line: _Line, cost: Cost) -> float:
