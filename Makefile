@@ -25,8 +25,8 @@ demo: $(INSTALLED)  ## Fit the logs in sample_runs and draw the plots, into demo
 test: $(INSTALLED_DEV)  ## Run the tests (two at a time; more options: make test PYTEST="-n 0 -x -k docs")
 	$(BIN)/python -m pytest $(PYTEST)
 
-# loadgroup keeps the commands of one document in one process, where they run in the order a reader types them.
-PYTEST ?= -n 2 --dist loadgroup
+# Slow tests differ so much that whoever is done takes tests from the other.
+PYTEST ?= -n 2 --dist worksteal
 
 interop: $(INTEROP_VENV)/.installed  ## Feed our exports to the released trainers (own environment, about 2 GB)
 	$(INTEROP_VENV)/bin/python -m pytest tests/interop

@@ -12,11 +12,11 @@ from documents import (
     DOCUMENTS,
     NOT_RUN,
     REPOSITORY,
-    Block,
     Command,
     console_blocks,
     fenced_blocks,
     make_workspace,
+    name_of,
     parse_commands,
     run_command,
 )
@@ -25,61 +25,39 @@ from shown_output import output_matches, refreshed, trimmed
 BLOCKS = {document: console_blocks(document) for document in DOCUMENTS}
 
 
-class Workspace:
-    """A folder in which the commands of one document run, each once, in the document's order."""
-
-    def __init__(self, folder: Path, blocks: list[Block]) -> None:
-        self.folder = folder
-        self._blocks = blocks
-        self._done: list[list[str | None]] = []
-        make_workspace(folder)
-
-    def problems(self, block: Block) -> list[str | None]:
-        """What is wrong with each command of a block; blocks before it that have not run are run first."""
-        index = self._blocks.index(block)
-        for waiting in self._blocks[len(self._done) : index + 1]:
-            self._done.append([self._run(command) for command in waiting.commands])
-        return self._done[index]
-
-    def _run(self, command: Command) -> str | None:
-        if command.text in NOT_RUN:
-            return None
-        if not command.text.startswith("ebfit "):
-            return f"`{command.text}` is neither an ebfit command nor listed in NOT_RUN"
-        status, printed = run_command(command.text, self.folder)
-        if status:
-            return f"`{command.text}` exited with status {status}:\n{printed}"
-        shown = trimmed("\n".join(command.shown))
-        if shown and not output_matches(shown, trimmed(printed)):
-            return (
-                f"`{command.text}` does not print what is shown (`make docs` rewrites that), but:\n{printed}"
-            )
+def problem_of(command: Command, folder: Path) -> str | None:
+    """What is wrong with a command that is run in a folder."""
+    if command.text in NOT_RUN:
         return None
-
-
-@pytest.fixture(scope="module")
-def workspaces(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Workspace]:
-    # Matplotlib writes to stderr when it builds its font cache, once per machine; let that happen here.
-    import matplotlib.font_manager  # noqa: F401
-
-    return {
-        blocks[0].document: Workspace(tmp_path_factory.mktemp("document"), blocks)
-        for blocks in BLOCKS.values()
-        if blocks
-    }
+    if not command.text.startswith("ebfit "):
+        return f"`{command.text}` is neither an ebfit command nor listed in NOT_RUN"
+    status, printed = run_command(command.text, folder)
+    if status:
+        return f"`{command.text}` exited with status {status}:\n{printed}"
+    shown = trimmed("\n".join(command.shown))
+    if shown and not output_matches(shown, trimmed(printed)):
+        return f"`{command.text}` does not print what is shown (`make docs` rewrites that), but:\n{printed}"
+    return None
 
 
 @pytest.mark.parametrize(
-    "block",
-    [
-        pytest.param(block, id=str(block), marks=pytest.mark.xdist_group(block.document))
-        for blocks in BLOCKS.values()
-        for block in blocks
-    ],
+    "document",
+    [document for document in DOCUMENTS if BLOCKS[document]],
+    ids=name_of,
 )
-def test_commands_of_a_block(block: Block, workspaces: dict[str, Workspace]):
-    problems = [problem for problem in workspaces[block.document].problems(block) if problem]
-    assert not problems, "\n".join([f"{block}:", *problems])
+def test_commands_of_a_document(document: Path, tmp_path: Path):
+    """They run in one folder, in the order a reader types them."""
+    # Matplotlib writes to stderr when it builds its font cache, once per machine; let that happen here.
+    import matplotlib.font_manager  # noqa: F401
+
+    make_workspace(tmp_path)
+    problems = [
+        f"{block}: {problem}"
+        for block in BLOCKS[document]
+        for command in block.commands
+        if (problem := problem_of(command, tmp_path)) is not None
+    ]
+    assert not problems, "\n".join(problems)
 
 
 def test_readme_shows_a_command_that_is_run():
