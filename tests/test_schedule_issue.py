@@ -305,3 +305,19 @@ def test_a_batch_that_outgrows_the_tokens_is_predicted_all_the_same(capsys: pyte
     status, out, err = _run(capsys, "steep.json", "--total-tokens", "2B", "--seq-len", "16")
     assert (status, "Predicted" in out) == (0, False)
     assert "grows faster than the tokens" in err
+
+
+def test_columns_of_a_long_run_are_cut_off(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = _run(capsys, "fit.json", "--total-tokens", "100T", "--seq-len", "16", "--lr-rule", "sqrt")
+    assert "…" not in out
+    assert max(map(len, out.splitlines())) <= 80
+    assert "1.250M" in out
+    assert "1.41" in out
+
+
+def test_a_sentence_names_two_hundred_batch_sizes():
+    notes = TRAINERS["olmo-core"].export(_many_stages(200), Setup()).notes
+    assert max(map(len, notes)) < 500

@@ -57,10 +57,10 @@ def stage_table(plan: Plan) -> RenderableType:
         cells: list[Text] = [
             Text(str(number)),
             Text(short(stage.start_tokens)),
-            Text(f"{stage.start_step:,}"),
+            Text(_count(stage.start_step)),
             Text(short(stage.batch_tokens), "bold"),
-            Text(f"{stage.batch_sequences:,}"),
-            Text(f"{stage.steps:,}"),
+            Text(_count(stage.batch_sequences)),
+            Text(_count(stage.steps)),
         ]
         if scaled:
             cells.append(Text(f"{stage.lr_scale:.3g}"))
@@ -68,6 +68,11 @@ def stage_table(plan: Plan) -> RenderableType:
             cells += [Text(estimate_text(stage.b_opt_at_end)), _beyond(stage)]
         table.add_row(*cells)
     return Group(table, Text(_legend(fitted), "dim"))
+
+
+def _count(number: int) -> str:
+    """Write a count; from millions on shortened, as a column that is cut off at the edge tells less."""
+    return f"{number:,}" if number < 1_000_000 else short(number, 4)
 
 
 def _column(table: Table, header: str, justify: Literal["left", "right"] = "right") -> None:

@@ -10,7 +10,7 @@ from ebfit.batch_plan import BatchPlan
 # What it costs to change a planned size at all, as a log ratio: sizes that fit the devices well stay where they can.
 _COST_OF_CHANGE = 0.02
 # Of each stage, sizes that are looked at: batches of a million sequences have more than any trainer can tell apart.
-_MOST_SIZES = 3000
+_MOST_SIZES = 1000
 
 
 def is_factor_chain(batches: list[int]) -> bool:

@@ -27,6 +27,8 @@ reader = "OLMo-core (ai2-olmo-core 2.2.0 and later)"
 unit = "batch in tokens, from tokens on"
 suffix = ".py"
 
+_MOST_SHOWN = 8  # sizes in a sentence
+
 
 def export(plan: BatchPlan, setup: Setup) -> Export:
     """Write Python that constructs the callback, the scheduler and the duration.
@@ -234,4 +236,7 @@ def _is_given(node: ast.expr | None) -> TypeGuard[ast.expr]:
 
 
 def _arrows(sizes: list[int]) -> str:
-    return " -> ".join(map(str, sizes))
+    shown = [str(size) for size in sizes]
+    if len(shown) > _MOST_SHOWN:
+        shown[_MOST_SHOWN - 2 : -1] = ["..."]
+    return " -> ".join(shown)
