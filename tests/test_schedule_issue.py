@@ -321,3 +321,9 @@ def test_columns_of_a_long_run_are_cut_off(
 def test_a_sentence_names_two_hundred_batch_sizes():
     notes = TRAINERS["olmo-core"].export(_many_stages(200), Setup()).notes
     assert max(map(len, notes)) < 500
+
+
+def test_a_loss_that_explodes_towards_few_tokens_is_an_internal_error(capsys: pytest.CaptureFixture[str]):
+    _edit("fit.json", ("trends", "loss_vs_tokens", "c"), 1e300)
+    assert _run(capsys, "fit.json", "--total-tokens", "5B", "--seq-len", "4096", "-o", "plan.json")[0] == 0
+    assert all(stage.start_loss is None for stage in Plan.load("plan.json").stages)

@@ -28,6 +28,7 @@ from ebfit.schedule.stages import decay_start, lay_out
 from ebfit.text import short
 
 LrRule = Literal["none", "sqrt", "linear"]
+_LARGEST_LOSS = 1e6  # nats: more is no loss but a steep line, far below the measured tokens
 _LR_POWER: dict[str, float] = {"none": 0.0, "sqrt": 0.5, "linear": 1.0}
 
 
@@ -217,7 +218,10 @@ def _warnings(source: Source, curve: Curve, plan: BatchPlan) -> list[str]:
 
 def _loss_at(trend: LossTrend | None, level: float, beyond: float = 1.0) -> float | None:
     """Return the loss of a level; None where no trend tells, or it lies too far beyond the measured ones."""
-    return None if trend is None or level > beyond * trend.d_high else trend.loss_at(level)
+    if trend is None or level > beyond * trend.d_high:
+        return None
+    loss = trend.loss_at(level)
+    return loss if loss < _LARGEST_LOSS else None
 
 
 def _is_far(plan: BatchPlan, trend: Trend) -> bool:
