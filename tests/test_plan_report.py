@@ -57,6 +57,13 @@ def test_a_plan_without_a_fit_says_nothing_of_b_opt():
     assert "Steps with one batch size all along: 122 at 8.19K (first stage and last stage)." in lines
 
 
+def test_a_plan_of_one_stage_has_no_earlier_batches_to_remember():
+    text = " ".join(" ".join(_printed(_plan(max_stages=1))).split())
+    assert "the plan is as far as the best constant batch after 400B [" in text
+    assert "smaller batches" not in text
+    assert "smaller batches" in " ".join(_printed(_plan()))
+
+
 def test_losses_are_given_within_those_that_were_measured():
     inside, outside = _plan(total_tokens=10**10), _plan()
     assert "of the model that was fitted" in " ".join(_printed(inside))

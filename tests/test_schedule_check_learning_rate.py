@@ -35,7 +35,7 @@ def test_the_decay_of_a_ramp_that_never_completes():
     error = the_one(findings, "error")
     assert "Megatron takes 100 iterations for 1,600 samples (16 each), and the run sees 1,440: " in error
     assert "50% of the decay is done when it stops, and 50% of the peak learning rate is left" in error
-    assert "--train-samples 1440 --lr-decay-samples 1440 --lr-wsd-decay-samples 320;" in error
+    assert "--train-samples 1440 --lr-decay-samples 1440 --lr-wsd-decay-samples 320," in error
     assert "lr_decay_iters to 90." in error
     warning = the_one(findings, "warning")
     assert "a warmup of 10 iterations for 160 samples (16 each), which ends at step 20." in warning

@@ -140,6 +140,7 @@ def test_a_plot_is_drawn(capsys: pytest.CaptureFixture[str]):
     [
         ([], 2, "give a fit.json that `ebfit fit -o` wrote, or a plan of your own with --stages"),
         (["fit.json"], 2, "--total-tokens is missing: the tokens of the whole run, such as 2T"),
+        (["none.json"], 2, "none.json: cannot be read"),
         (["fit.json", "--total-tokens", "1B"], 2, "--seq-len is missing"),
         (["none.json", *SIZE], 2, "none.json: cannot be read (No such file or directory)"),
         (
@@ -161,7 +162,13 @@ def test_a_plot_is_drawn(capsys: pytest.CaptureFixture[str]):
         (["fit.json", *SIZE, "--sizes", "many"], 2, "--sizes: 'many' is not a size"),
         (["fit.json", *SIZE, "--policy", "overhead"], 2, "--policy overhead: write overhead:X"),
         (["fit.json", *SIZE, "--group", "85M"], 2, "fit.json: has no group 85M"),
-        (["fit.json", *SIZE, "--format", "pytorch"], 2, "--format pytorch: not known"),
+        (
+            ["fit.json", *SIZE, "--format", "jax"],
+            2,
+            "--format jax: not known. `ebfit schedule --format list`",
+        ),
+        (["fit.json", *SIZE, "--format", "torchtitan"], 2, "not known; torchtitan reads phases."),
+        (["fit.json", *SIZE, "--format", "Megatron-LM"], 2, "Megatron-LM reads megatron or megatron-rampup."),
         (["fit.json", *SIZE, "-o", "fit.json"], 2, "fit.json: is one of the files that were read"),
         (["fit.json", *SIZE, "-o", "nowhere/plan.json"], 2, "nowhere: no such folder"),
         (["fit.json", *SIZE, "--decay-fraction", "1"], 2, "--decay-fraction 1: give a part of all tokens"),
@@ -191,6 +198,13 @@ def test_what_cannot_be_is_refused_in_a_sentence(
     assert (got, out) == (status, "")
     assert said in " ".join(err.split())
     assert sorted(Path().iterdir()) == before
+
+
+def test_a_plan_is_no_fit_to_check_a_schedule_against(capsys: pytest.CaptureFixture[str]):
+    assert _run(capsys, "fit.json", *SIZE, "-o", "plan.json")[0] == 0
+    status, out, err = _run(capsys, "plan.json", "--check", "schedule.sh", "--format", "megatron")
+    assert (status, out) == (2, "")
+    assert "plan.json: is a plan, and --check compares with a fit. Give the fit.json" in err
 
 
 def test_a_fit_that_cannot_answer_has_exit_status_1(capsys: pytest.CaptureFixture[str]):

@@ -102,8 +102,8 @@ def test_far_beyond_the_measured_tokens_nothing_is_predicted_and_that_is_said():
     assert near.warnings == []
     assert far.prediction is None
     assert far.warnings == [
-        "the plan goes 11 times beyond the largest measured D, 1.00B tokens, too far to tell what it saves. Longer "
-        "small runs would shorten the way."
+        "the plan goes 11 times beyond the largest measured D, 1.00B tokens: its sizes are only as good as "
+        "the line is that far out, and what they save cannot be told. Longer small runs would shorten the way."
     ]
     assert far.stages[-1].beyond_measured == pytest.approx(11.0)
 
@@ -191,7 +191,7 @@ def test_stages_of_one_s_own_are_kept_in_whole_steps():
         ([(5, 800)], "the first stage starts at 5 tokens. Start it at 0"),
         ([(0, 800), (10_000, 1600), (10_000, 2400)], "must come after 10,000"),
         ([(0, 800), (100_000, 1600)], "before the end, 100,000"),
-        ([(0, 801)], "801 tokens is no multiple of 8, 1 sequences. The nearest that are: 800 or 808"),
+        ([(0, 801)], "801 tokens is no multiple of 8 (1 sequence). The nearest that are: 800 or 808."),
         ([(0, 1600), (50_000, 800)], "the batch falls from 1600 to 800"),
         ([(0, 80_000), (10, 80_000), (20, 160_000)], "no plan can be made of this"),
     ],
@@ -200,6 +200,15 @@ def test_stages_that_are_none_are_refused_in_a_sentence(sizes: list[tuple[int, i
     with pytest.raises(BadInputError) as refusal:
         given_plan(sizes, StageOptions(total_tokens=100_000, seq_len=8), Wanted())
     assert said in str(refusal.value)
+
+
+def test_millions_that_fill_no_sequences_are_answered_with_the_binary_ones():
+    with pytest.raises(
+        BadInputError, match=r"1,998,848 or 2,002,944\. 2M is 2,000,000; write 2Mi for 2,097,152\.$"
+    ):
+        given_plan([(0, 2_000_000)], StageOptions(total_tokens=10**9, seq_len=4096), Wanted())
+    with pytest.raises(BadInputError, match=r"1,999,998 or 2,000,001\.$"):
+        given_plan([(0, 2_000_000)], StageOptions(total_tokens=10**9, seq_len=3), Wanted())
 
 
 def test_groups_that_disagree_are_told_and_one_can_be_chosen():

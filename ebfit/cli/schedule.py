@@ -211,6 +211,10 @@ def schedule(
             raise BadInputError(
                 f"--check {check}: say with --format what it is written for, such as megatron."
             )
+        if source is not None and schedule_output.is_plan(source):
+            raise BadInputError(
+                f"{source}: is a plan, and --check compares with a fit. Give the fit.json, or leave it out."
+            )
         setup = Setup(micro_batch, data_parallel)
         fit = None if source is None else Source(Fit.load(source), str(source), group)
         raise typer.Exit(check_file(check, format_name, fit, seq_len, total_tokens, setup))
@@ -258,6 +262,7 @@ def _new_plan(given: Iterable[str], source: Path | None, values: dict[str, Any])
 
     if source is None and values["stages"] is None:
         raise BadInputError("give a fit.json that `ebfit fit -o` wrote, or a plan of your own with --stages.")
+    fit = None if source is None else Source(Fit.load(source), str(source), values["group"])
     for option in ("--total-tokens", "--seq-len"):
         if option not in given:
             raise BadInputError(f"{option} is missing: the tokens of the {_NEEDED[option]}.")
@@ -281,7 +286,6 @@ def _new_plan(given: Iterable[str], source: Path | None, values: dict[str, Any])
         power_of_two=values["power_of_two"],
     )
     wanted = Wanted(policy=values["policy"], bound=values["bound"], lr_rule=values["lr_rule"])
-    fit = None if source is None else Source(Fit.load(source), str(source), values["group"])
     if values["stages"] is not None:
         _allow([option for option in given if option in _FOLLOWING], "--stages, which is a whole plan", set())
         plan = given_plan(_stages(values["stages"]), options, wanted, fit)

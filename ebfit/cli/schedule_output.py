@@ -1,6 +1,7 @@
 """What `ebfit schedule` does with a plan once it is there: show it, write it, check somebody else's."""
 
 import json
+import re
 from pathlib import Path
 
 import typer
@@ -38,8 +39,19 @@ def trainer_named(name: str) -> Trainer:
     """
     trainer = TRAINERS.get(name)
     if trainer is None:
-        raise BadInputError(f"--format {name}: not known. `ebfit schedule --format list` shows what is.")
+        raise BadInputError(
+            f"--format {name}: not known{_formats_for(name)}. `ebfit schedule --format list` shows what is."
+        )
     return trainer
+
+
+def _formats_for(trainer: str) -> str:
+    """Name the formats that a trainer of this name reads: whoever uses torchtitan asks for torchtitan first."""
+    asked = trainer.lower()
+    formats = [
+        name for name, known in TRAINERS.items() if asked in re.findall(r"[\w-]+", known.reader.lower())
+    ]
+    return f"; {trainer} reads {' or '.join(formats)}" if formats else ""
 
 
 def is_plan(path: Path) -> bool:

@@ -130,8 +130,12 @@ def _prediction(plan: Plan) -> str:
     loss = ""
     if prediction.loss_low is not None and prediction.loss_high is not None:
         loss = f", loss {prediction.loss_low:.3f} to {prediction.loss_high:.3f} of the model that was fitted"
+    band = f"[{short(slow.low)}, {short(fast.high)}] tokens{loss}."
+    at = f"after {short(prediction.at_tokens)} tokens, {where}"
+    said = f"Predicted: {at}, the plan is as far as the best constant batch"
+    if len(plan.stages) == 1:
+        return f"{said} after {short(slow.value)} {band}"
     return (
-        f"Predicted: after {short(prediction.at_tokens)} tokens, {where}, the plan is as far as the best constant "
-        f"batch after {short(slow.value)} to {short(fast.value)} [{short(slow.low)}, {short(fast.high)}] tokens{loss}. "
+        f"{said} after {short(slow.value)} to {short(fast.value)} {band} "
         "The range is what a run may or may not remember of its earlier, smaller batches."
     )

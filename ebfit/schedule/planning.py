@@ -146,9 +146,11 @@ def given_plan(
         if batch % options.multiple:
             lower = batch // options.multiple * options.multiple
             near = " or ".join(f"{size:,}" for size in (lower, lower + options.multiple) if size)
+            sequences = options.multiple_sequences
             raise BadInputError(
-                f"--stages: {batch:,} tokens is no multiple of {options.multiple:,}, {options.multiple_sequences:,} "
-                f"sequences. The nearest that are: {near}."
+                f"--stages: {batch:,} tokens is no multiple of {options.multiple:,} "
+                f"({sequences:,} sequence{'s' if sequences > 1 else ''}). The nearest that are: {near}."
+                f"{_if_binary_was_meant(batch, options.multiple)}"
             )
     plan = _whole_steps(sizes, options, wanted, policy_text="given", start_losses=None)
     late = max(stage.start_tokens - start for stage, (start, _) in zip(plan.stages, sizes, strict=True))
@@ -156,6 +158,15 @@ def given_plan(
         moved = f"stages start up to {late:,} tokens later than given, because they end after whole steps."
         plan = replace(plan, warnings=(moved,))
     return _document(plan, options, wanted, source)
+
+
+def _if_binary_was_meant(batch: int, multiple: int) -> str:
+    """Say that 2M is not 2Mi, where whole millions are refused that would do in binary."""
+    millions, rest = divmod(batch, 10**6)
+    binary = millions * 2**20
+    if rest or binary % multiple:
+        return ""
+    return f" {millions:,}M is {batch:,}; write {millions}Mi for {binary:,}."
 
 
 def _whole_steps(
@@ -200,8 +211,9 @@ def _warnings(source: Source, curve: Curve, plan: BatchPlan) -> list[str]:
     if _is_far(plan, curve.trend):
         beyond = plan.total_tokens / curve.trend.d_high
         warnings.append(
-            f"the plan goes {beyond:,.0f} times beyond the largest measured D, {short(curve.trend.d_high)} tokens, too "
-            "far to tell what it saves. Longer small runs would shorten the way."
+            f"the plan goes {beyond:,.0f} times beyond the largest measured D, {short(curve.trend.d_high)} "
+            "tokens: its sizes are only as good as the line is that far out, and what they save cannot be told. Longer "
+            "small runs would shorten the way."
         )
     elif plan.stages[-1].batch_tokens > 1.05 * source.largest_batch():
         warnings.append(

@@ -79,8 +79,12 @@ def _extrapolation(trends: PlanTrends, end: int) -> Iterator[Finding]:
     if known and end > max(known):
         yield note(
             f"the fit was measured up to {short(max(known))} tokens, and the schedule goes to {short(end)}, "
-            f"{end / max(known):.3g} times as far: beyond, B_min and B_opt are extrapolated."
+            f"{_times(end / max(known))} times as far: beyond, B_min and B_opt are extrapolated."
         )
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.3g}" if ratio < 100.0 else f"{ratio:,.0f}"
 
 
 def _tokens_at(trend: Trend, batch: int) -> float:

@@ -99,8 +99,8 @@ def _way_out(run: Run, assumed_batch: int, seen: int, decay: int | None) -> str:
     if run.read.iterations_as == "devices":
         return f"{samples}."
     return (
-        f"{samples}; in Megatron-Bridge, which with a ramp takes iterations only, set lr_decay_iters to "
-        f"{seen // assumed_batch}."
+        f"{samples}, which is all that Megatron-LM takes with a ramp; in Megatron-Bridge, which takes iterations only, "
+        f"set lr_decay_iters to {seen // assumed_batch}."
     )
 
 

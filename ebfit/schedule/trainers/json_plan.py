@@ -9,7 +9,9 @@ from ebfit.schedule.trainers.divisible import check_divisible
 from ebfit.schedule.trainers.plan_text import plan_of, schedule_of
 
 name = "json"
-reader = "training loops that use ebfit.BatchPlan (schema ebfit.plan/1)"
+reader = (
+    "training loops that use ebfit.BatchPlan: PyTorch, Hugging Face Trainer, Lightning (schema ebfit.plan/1)"
+)
 unit = "batch in tokens and in sequences, from tokens and steps on"
 suffix = ".json"
 

@@ -27,6 +27,10 @@ reader = "OLMo-core (ai2-olmo-core 2.2.0 and later)"
 unit = "batch in tokens, from tokens on"
 suffix = ".py"
 
+_SCALES_ALREADY = (
+    "the callback scales the learning rate by the square root of the batch's growth, as the plan wants it: do not "
+    "scale it a second time."
+)
 _MOST_SHOWN = 8  # sizes in a sentence
 
 
@@ -43,10 +47,11 @@ def export(plan: BatchPlan, setup: Setup) -> Export:
     chain = nearest_factor_chain(plan, sequences_at_once(setup))
     events = _events(plan, chain)
     as_run = _as_run(plan, events)
+    on_lr_scale = _notes_on_lr_scale(plan, as_run)
     changed = [
         *_notes_on_sizes(plan, chain, as_run),
         *_notes_on_starts(plan, chain, as_run),
-        *_notes_on_lr_scale(plan, as_run),
+        *on_lr_scale,
     ]
     if changed and setup.strict:
         raise BadInputError(
@@ -57,8 +62,7 @@ def export(plan: BatchPlan, setup: Setup) -> Export:
         as_run=as_run,
         notes=[
             *changed,
-            "the callback scales the learning rate by the square root of the batch's growth: do not scale it a second "
-            "time.",
+            *([] if on_lr_scale else [_SCALES_ALREADY]),
             f"global_batch_size of the data loader must be {events[0][1]} tokens at the start: a difference would be "
             "taken for a change of the batch, and scale the learning rate.",
             "count the learning rate's schedule and max_duration in tokens, as in the file: in steps they move when "

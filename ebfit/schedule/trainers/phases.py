@@ -84,8 +84,8 @@ set -euo pipefail
 TRAINER=${{TRAINER:-torchtitan}}      # torchtitan, nanotron or nanochat: see the commands below
 FIRST_PHASE=${{FIRST_PHASE:-1}}       # after a crash: the phase that was running
 GPUS=${{GPUS:-8}}                     # processes on this machine
-MICRO_BATCH={setup.micro_batch or 1}                    # sequences per device and forward pass
-DATA_PARALLEL={setup.data_parallel or 1}                  # devices that each see other sequences
+{f"MICRO_BATCH={setup.micro_batch or 1}":<36}# sequences per device and forward pass
+{f"DATA_PARALLEL={setup.data_parallel or 1}":<36}# devices that each see other sequences
 SEQ_LEN={plan.seq_len}
 TOTAL_STEPS={plan.total_steps}
 WARMUP_STEPS={plan.steps_until(plan.warmup_tokens)}
