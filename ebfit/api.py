@@ -211,7 +211,7 @@ def _lag_warning(runs: Sequence[Run]) -> list[str]:
     """Warn where train losses stand for several steps and nobody said whether they are means over them."""
     for run in runs:
         curve = run.train
-        if curve is None or run.format == "ebfit" or curve.logged_steps is not None or len(curve.steps) < 2:
+        if curve is None or run.averaging_known or curve.logged_steps is not None or len(curve.steps) < 2:
             continue
         if float(np.median(np.diff(curve.steps))) > 1.0:
             return [

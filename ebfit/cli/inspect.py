@@ -10,6 +10,9 @@ from ebfit.cli import options
 def inspect(
     paths: options.Paths = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document (ebfit.inspect/1).")] = False,
+    formats: Annotated[
+        bool, typer.Option("--formats", help="List the formats that are read, with an example of each.")
+    ] = False,
     manifest: options.ManifestFile = None,
     columns: options.ColumnNames = None,
     format_name: options.FormatName = None,
@@ -26,6 +29,13 @@ def inspect(
     For every run: the batch size and where it is known from, rows read and dropped, the stable phase, the losses.
     The exit status is 2 if `fit` would refuse any of the runs.
     """
+    if formats:
+        from ebfit.report.format_list import print_formats
+        from ebfit.runs.formats import FORMATS
+
+        print_formats([(known.NAME, known.TRAINER, known.EXAMPLE) for known in FORMATS])
+        return
+
     from ebfit import __version__
     from ebfit.files import Inspection, to_json
     from ebfit.records import input_record, run_record

@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +65,8 @@ def build_run(raw: RawLog, path: Path, format_name: str, row: Facts | None, opti
     try:
         columns = pick_columns(raw.table, options.columns)
         steps, dropped = _steps(raw, columns)
-        train, val, late = _curves(raw, columns, steps, dropped, written, options)
+        averaging = _averaging(raw, written, options)
+        train, val, late = _curves(raw, columns, steps, dropped, averaging or _Averaging())
     except NotALogError as error:
         raise NotALogError(f"{path}: {error}") from None
     except BadInputError as error:
@@ -83,6 +85,7 @@ def build_run(raw: RawLog, path: Path, format_name: str, row: Facts | None, opti
         name=printable(
             _first(written[: 1 if row else 0], "name")
             or (beside.name if beside else None)
+            or raw.name
             or names.run_name(path, raw.label)
         ),
         path=path,
@@ -103,10 +106,31 @@ def build_run(raw: RawLog, path: Path, format_name: str, row: Facts | None, opti
         assumptions=[*batch.assumptions, *phase.assumptions],
         problems=problems,
         facts_path=path.parent / RUN_JSON if beside else None,
+        averaging_known=averaging is not None,
     )
     if not problems:
         problems += _too_few_rows(path, run)
     return run
+
+
+@dataclass(frozen=True)
+class _Averaging:
+    """Over which steps a logged train loss is a mean."""
+
+    window: int | Literal["interval"] = 1
+    ema: float | None = None
+
+
+def _averaging(raw: RawLog, written: Sequence[Facts], options: ReadOptions) -> _Averaging | None:
+    """Return what the user, else a run.json, else the format says of the train loss; None where nobody does."""
+    if options.train_window is not None or options.train_ema is not None:
+        return _Averaging(options.train_window or 1, options.train_ema)
+    written_window = _first(written, "train_loss_window")
+    if written_window is not None:
+        return _Averaging(written_window)
+    if raw.train_window is not None or raw.train_ema is not None:
+        return _Averaging(raw.train_window or 1, raw.train_ema)
+    return None
 
 
 def _steps(raw: RawLog, columns: Columns) -> tuple[FloatArray, Counter[str]]:
@@ -147,8 +171,7 @@ def _curves(
     columns: Columns,
     steps: FloatArray,
     dropped: Counter[str],
-    written: Sequence[Facts],
-    options: ReadOptions,
+    averaging: "_Averaging",
 ) -> tuple[Curve | None, Curve | None, int]:
     """Make the curves, and count the rows that went into none of them."""
     stepped = np.isfinite(steps)
@@ -182,9 +205,8 @@ def _curves(
     for kind, rows_in_order in ordered.items():
         if len(rows_in_order.steps):
             cells, name = columns.cells[kind], columns.names[kind]
-            window = options.train_window or _first(written, "train_loss_window") or 1
             if kind == "loss":
-                curves[kind] = curve_of(rows_in_order, cells, name, steps, window, options.train_ema)
+                curves[kind] = curve_of(rows_in_order, cells, name, steps, averaging.window, averaging.ema)
             else:
                 curves[kind] = curve_of(rows_in_order, cells, name, steps)
     return curves.get("loss"), curves.get("val"), late

@@ -13,7 +13,7 @@ from ebfit.runs.facts import RUN_JSON, how_far
 from ebfit.runs.formats import format_named, sniff
 from ebfit.runs.formats.bytes_of import read_head
 from ebfit.runs.names import stem
-from ebfit.runs.raw_log import LogFormat
+from ebfit.runs.raw_log import LogFormat, LogInPieces, RawLog
 
 # A file of such a name in a folder is meant to be a log: not to recognise it is an error, not a reason to skip it.
 _LOG_SUFFIXES = {".csv", ".tsv", ".jsonl", ".ndjson"}
@@ -33,11 +33,20 @@ class LogFile:
         The format to read it with.
     named : bool
         Whether the user named it, rather than a folder that it was found in.
+    pieces : tuple of Path
+        All files of the run, sorted, of a format that writes several; else the path alone.
     """
 
     path: Path
     log_format: LogFormat
     named: bool
+    pieces: tuple[Path, ...] = ()
+
+    def read(self) -> list[RawLog]:
+        """Read the runs that it holds; BadInputError if it is damaged."""
+        if isinstance(self.log_format, LogInPieces):
+            return self.log_format.read_pieces(self.pieces)
+        return self.log_format.read(self.path)
 
 
 @dataclass
@@ -94,14 +103,27 @@ def find_logs(paths: Sequence[Path], format_name: str | None = None, but_not: Se
             found.problems.append(str(error))
             continue
         if log_format is not None:
-            found.logs.append(LogFile(path, log_format, named))
+            found.logs.append(LogFile(path, log_format, named, (path,)))
         elif not named and not head.strip() and how_far(path) is not None:
             found.others.append(path)
         elif named or _meant_to_be_a_log(path):
             found.problems.append(_unrecognised(path))
         else:
             found.others.append(path)
+    found.logs = _together(found.logs)
     return found
+
+
+def _together(logs: Sequence[LogFile]) -> list[LogFile]:
+    """Put files that are pieces of one run together."""
+    runs: dict[tuple[str, Path], LogFile] = {}
+    for log in logs:
+        run = log.log_format.run_of(log.path) if isinstance(log.log_format, LogInPieces) else log.path
+        key = (log.log_format.NAME, run)
+        first = runs.get(key, log)
+        pieces = tuple(sorted({*first.pieces, log.path}))
+        runs[key] = LogFile(pieces[0], log.log_format, first.named or log.named, pieces)
+    return list(runs.values())
 
 
 def _expanded(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
@@ -168,7 +190,7 @@ def _status(path: Path, named: bool) -> os.stat_result | None:
 
 
 def _meant_to_be_a_log(path: Path) -> bool:
-    suffixes = {suffix.lower() for suffix in path.suffixes} - {".gz"}
+    suffixes = {suffix.lower() for suffix in path.suffixes} - {".gz", ".zst"}
     return bool(suffixes & _LOG_SUFFIXES) and stem(path) != path.name
 
 

@@ -37,7 +37,7 @@ _GENERIC = {
     "run",
     "results",
 }
-_SUFFIXES = {".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".log", ".gz"}
+_SUFFIXES = {".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".log", ".gz", ".zst"}
 
 
 @dataclass(frozen=True)

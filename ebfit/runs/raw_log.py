@@ -1,10 +1,10 @@
 """What every log format hands over: the rows of one run in file order, not yet judged."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +37,13 @@ class RawLog:
         What a config inside the log says about the run.
     label : str
         Which run this is, where one file holds several.
+    name : str
+        What to call the run, where the name of its file does not tell.
+    train_window : int, "interval" or None
+        The format's train loss is a mean over so many steps, or over all since the row before; 1 where it is that of
+        the step alone. None where the format does not tell.
+    train_ema : float or None
+        The format's train loss is an exponential moving average over rows, with this weight of the past.
     dropped : dict
         Reason -> count of records that could not be made rows.
     warnings : list of str
@@ -47,6 +54,9 @@ class RawLog:
     locate: Callable[[int], str]
     facts: Facts | None = None
     label: str = ""
+    name: str = ""
+    train_window: int | Literal["interval"] | None = None
+    train_ema: float | None = None
     dropped: dict[str, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
@@ -54,7 +64,9 @@ class RawLog:
 class LogFormat(Protocol):
     """A module of this package that reads one log format."""
 
-    NAME: str
+    NAME: str  # as in --format
+    TRAINER: str  # whose logs these are, such as "Megatron-LM, Megatron-Bridge and Megatron-DeepSpeed"
+    EXAMPLE: str  # a line of such a log, or what the file looks like
 
     def sniff(self, head: bytes, path: Path) -> bool:
         """Tell by the first bytes of a file (unpacked) whether it is of this format."""
@@ -62,6 +74,19 @@ class LogFormat(Protocol):
 
     def read(self, path: Path) -> list[RawLog]:
         """Read all runs that a file holds; BadInputError if it is damaged."""
+        ...
+
+
+@runtime_checkable
+class LogInPieces(LogFormat, Protocol):
+    """A format of which several files are one run, such as a folder of event files."""
+
+    def run_of(self, path: Path) -> Path:
+        """Tell which run a file is a piece of: files with the same answer are read together."""
+        ...
+
+    def read_pieces(self, paths: Sequence[Path]) -> list[RawLog]:
+        """Read the runs that these files, sorted by path, are the pieces of; BadInputError if one is damaged."""
         ...
 
 

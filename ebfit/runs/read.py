@@ -130,7 +130,7 @@ def files_read(runs: Sequence[Run], options: ReadOptions | None = None) -> list[
     """Return the files that made these runs, each once: the logs, run.json files and the manifest."""
     files: dict[Path, None] = {}
     for run in runs:
-        files[run.path] = None
+        files |= dict.fromkeys(run.pieces or (run.path,))
         if run.facts_path is not None:
             files[run.facts_path] = None
     if options is not None and options.manifest is not None:
@@ -140,9 +140,8 @@ def files_read(runs: Sequence[Run], options: ReadOptions | None = None) -> list[
 
 def _read_log(log: LogFile, manifest: Manifest | None, options: ReadOptions) -> list[Run]:
     row = manifest.facts_for(log.path) if manifest else None
-    return [
-        build_run(raw, log.path, log.log_format.NAME, row, options) for raw in log.log_format.read(log.path)
-    ]
+    runs = [build_run(raw, log.path, log.log_format.NAME, row, options) for raw in log.read()]
+    return [replace(run, pieces=log.pieces) for run in runs]
 
 
 def _unfinished(log: LogFile) -> str | None:

@@ -78,6 +78,10 @@ class Run:
         which ``ebfit inspect`` stands, returns such runs; `read_runs` raises the first problem instead.
     facts_path : Path or None
         The run.json beside the log, where one was read.
+    pieces : tuple of Path
+        All files that it was read from, `path` among them.
+    averaging_known : bool
+        Whether it is known over which steps the train loss was averaged, or that it was not.
     """
 
     name: str
@@ -99,6 +103,8 @@ class Run:
     assumptions: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     facts_path: Path | None = None
+    pieces: tuple[Path, ...] = ()
+    averaging_known: bool = False
 
     def curve(self, kind: LossKind) -> Curve | None:
         """Return the train or the validation curve."""

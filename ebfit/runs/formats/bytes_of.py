@@ -18,6 +18,7 @@ HEAD_BYTES = 64 * 2**10
 MAX_LOG_BYTES = 8 * 2**30
 MAX_UNPACKED_BYTES = 256 * 2**20  # a table takes many times that in memory
 _GZIP_MAGIC = b"\x1f\x8b"
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _LOOKED_AT = 8 * 2**10
 _CONTROL = bytes(byte for byte in range(32) if byte not in b"\t\n\r\f\x1b")
 
@@ -29,7 +30,7 @@ def open_log(path: Path) -> Iterator[IO[bytes]]:
     Raises
     ------
     BadInputError
-        If it is no regular file, cannot be read, is a broken gzip file, or holds more than any log does.
+        If it is no regular file, cannot be read, is a broken gzip or zstd file, or holds more than any log does.
     """
     try:
         status = path.stat()
@@ -39,11 +40,13 @@ def open_log(path: Path) -> Iterator[IO[bytes]]:
         if status.st_size > MAX_LOG_BYTES:
             raise BadInputError(f"{path}: larger than 8 GiB. Log less often, or cut the file into runs.")
         with path.open("rb") as file:
-            packed = file.read(2) == _GZIP_MAGIC
+            magic = file.read(4)
             file.seek(0)
-            if packed:
+            if magic.startswith(_GZIP_MAGIC):
                 with gzip.open(file) as unpacked:
                     yield cast(IO[bytes], _Limited(path, unpacked))
+            elif magic == _ZSTD_MAGIC:
+                yield cast(IO[bytes], _Limited(path, _Zstd(path, file)))
             else:
                 yield file
     except EOFError:
@@ -115,10 +118,29 @@ def as_text(head: bytes) -> str | None:
     return None if strange > 1 + len(text) // 4 else text
 
 
+class _Zstd:
+    """The unpacked bytes of a zstd file; its errors are told from those of the disk."""
+
+    def __init__(self, path: Path, file: IO[bytes]) -> None:
+        self._path = path
+        self._stream = pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd")
+
+    def read(self, size: int) -> bytes:
+        try:
+            data: bytes = self._stream.read(size)
+        except (OSError, pa.ArrowException) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            raise BadInputError(
+                f"{self._path}: a damaged zstd file. Copy it again, or unpack what is left."
+            ) from None
+        return data
+
+
 class _Limited(io.RawIOBase):
     """An unpacked file that refuses to grow without end, as a decompression bomb does."""
 
-    def __init__(self, path: Path, file: gzip.GzipFile) -> None:
+    def __init__(self, path: Path, file: Any) -> None:
         self._path = path
         self._file = file
         self._left = MAX_UNPACKED_BYTES
@@ -127,7 +149,7 @@ class _Limited(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        data = self._file.read(min(size, self._left + 1) if size >= 0 else self._left + 1)
+        data: bytes = self._file.read(min(size, self._left + 1) if size >= 0 else self._left + 1)
         self._left -= len(data)
         if self._left < 0:
             raise BadInputError(

@@ -26,6 +26,8 @@ from ebfit.runs.formats.bytes_of import (
 from ebfit.runs.raw_log import NotALogError, RawLog
 
 NAME = "csv"
+TRAINER = "any that writes a table, and table exports of W&B"
+EXAMPLE = "step,train_loss,val_loss,lr"
 # "nan" is not among them: a loss that is not a number is told apart from a cell with nothing in it.
 _EMPTY_CELLS = ["", "null", "NULL", "Null", "None", "none", "NA", "N/A", "n/a", "-"]
 

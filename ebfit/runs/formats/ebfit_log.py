@@ -10,6 +10,10 @@ from ebfit.runs.formats import json_lines
 from ebfit.runs.raw_log import RawLog
 
 NAME = "ebfit"
+TRAINER = "ebfit sweep"
+EXAMPLE = (
+    '<run>/metrics.jsonl: {"step": 10, "tokens": 640, "batch_tokens": 64, "lr": 0.01, "train_loss": 3.2}'
+)
 _KEYS = {"step", "tokens", "batch_tokens", "lr", "train_loss"}
 
 

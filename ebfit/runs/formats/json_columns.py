@@ -19,6 +19,8 @@ from ebfit.runs.formats.json_lines import table_of_records
 from ebfit.runs.raw_log import NotALogError, RawLog
 
 NAME = "json_columns"
+TRAINER = "exports of a W&B run as one JSON document"
+EXAMPLE = '{"history": {"train": {"iter": [10, 20], "loss": [3.2, 3.1]}}}'
 _STEP = "step"
 
 

@@ -15,6 +15,8 @@ from ebfit.runs.formats.bytes_of import as_text, last_line, native_bytes, native
 from ebfit.runs.raw_log import RawLog
 
 NAME = "jsonl"
+TRAINER = "any that writes JSON lines"
+EXAMPLE = '{"step": 10, "train/loss": 3.2, "lr": 0.0003}'
 _BLOCK = 4 * 2**20
 _MAX_LINE = 64 * 2**20
 _MAX_OPENINGS = 1000
