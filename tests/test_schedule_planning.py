@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebfit.errors import BadInputError
-from ebfit.files import Agreement, GroupTrends, Plan, to_json
+from ebfit.files import Agreement, GroupTrends, Plan, RunRecord, to_json
 from ebfit.schedule.cost import Cost
 from ebfit.schedule.planning import Wanted, given_plan, make_plan
 from ebfit.schedule.prediction import level_reached
@@ -170,6 +170,26 @@ def test_a_plan_below_b_min_gets_stuck():
     reached = level_reached(plan, b_opt, Cost.of(fit_of(b_opt).targets), 0.95)
     assert reached.by_loss.value == pytest.approx(stuck_at, rel=0.02)
     assert reached.by_steps.value == pytest.approx(stuck_at, rel=0.02)
+
+
+def test_a_plan_for_sequences_of_another_length_says_so():
+    fit = fit_of()
+    run = {
+        "path": "",
+        "format": "csv",
+        "batch_tokens": 8,
+        "batch_source": "",
+        "lr": None,
+        "seed": None,
+        "rows": 9,
+    }
+    run |= {"dropped": {}, "stable_from": 1, "stable_to": 9, "stable_source": ""}
+    fit.runs = [RunRecord(name=name, seq_len=8, **run) for name in "ab"]
+    assert _make(fit, total_tokens=10**9).warnings == []
+    assert _make(fit, total_tokens=10**9, seq_len=16).warnings == [
+        "the runs of fit.json had sequences of 8 tokens, and the plan has 16: their B_opt in tokens need not be that "
+        "of other sequences."
+    ]
 
 
 def test_stages_of_one_s_own_are_kept_in_whole_steps():

@@ -220,6 +220,12 @@ def _warnings(source: Source, curve: Curve, plan: BatchPlan) -> list[str]:
             "the largest batch size of the plan is above the largest that was run, "
             f"{short(source.largest_batch())} tokens."
         )
+    other = source.other_sequence_length(plan.seq_len)
+    if other is not None:
+        warnings.append(
+            f"the runs of {source.name} had sequences of {other:,} tokens, and the plan has {plan.seq_len:,}: their "
+            "B_opt in tokens need not be that of other sequences."
+        )
     if curve.trend is source.b_min_if_known():
         warnings.append(
             "at B_min itself a loss is reached only after endless steps: take this as the edge to stay above, or use "

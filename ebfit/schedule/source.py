@@ -89,6 +89,11 @@ class Source:
         run = (point.batch_tokens for target in self._targets() for point in target.points)
         return max(run, default=inf)
 
+    def other_sequence_length(self, seq_len: int) -> int | None:
+        """Return the sequence length of the runs where it is known, one for all, and another than this."""
+        known = {run.seq_len for run in self.fit.runs}
+        return next(iter(known)) if len(known) == 1 and not known & {None, seq_len} else None
+
     def disagreement(self, trend: Trend) -> str | None:
         """Return a sentence where ``trend`` is a line through several groups and they do not share one."""
         key: OverTokens = "b_min_vs_tokens" if trend is self.b_min_if_known() else "b_opt_vs_tokens"
