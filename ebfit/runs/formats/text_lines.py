@@ -1,0 +1,259 @@
+"""Console logs: from the bytes of a text file to the records in it, whatever else trainers and launchers print.
+
+A format says how its records *start*, as a regular expression. `TextLog.records` finds such starts wherever they
+stand on a line: after a timestamp, a rank (``[rank0]:``, ``3:``), a progress bar, or another record whose newline
+was lost. Colour codes are gone by then, also those within fields. Searching the file for *anchors*, plain texts,
+rather than splitting it into lines is what makes it fast: most lines are no records, and are never looked at.
+"""
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import pyarrow as pa
+
+from ebfit.runs.facts import Facts
+from ebfit.runs.formats.bytes_of import HEAD_BYTES, as_text, open_log, read_bytes
+from ebfit.runs.raw_log import RawLog
+
+TRUNCATED = "truncated last line"
+# Megatron prints hundreds of arguments and warnings of every rank before it trains.
+_OPENING_BYTES = 4 * 2**20
+_MAX_RECORD = 64 * 2**10  # no trainer writes more of a record on one line
+_MAX_BEFORE = 200
+_COLOURS = re.compile(
+    rb"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # colours and cursor moves
+    rb"|\][^\x07\x1b\n]*(?:\x07|\x1b\\)"  # window titles and links
+    rb"|[@-Z\\^_])"
+)
+# Copied from a web page or a pager, the escape character is gone, or spelt out.
+_BARE_COLOURS = re.compile(rb"(?:\^\[|\\x1b|\\033|#033)?\[(?:\d{1,3};){0,4}\d{1,3}m")
+_RANK = re.compile(rb"\s*(?:\[[a-z_-]*(\d+)\]:?|(\d+):)(?=\s|\[|$)")
+
+
+class Record(NamedTuple):
+    """A record on its line.
+
+    Attributes
+    ----------
+    start : re.Match
+        What matched as its start, in the bytes of the `TextLog`.
+    text : bytes
+        From its start to the end of the line, or to the next record on it.
+    before : bytes
+        The beginning of the line, ahead of the record (at most 200 bytes): timestamps and ranks.
+    whole : bool
+        False on a last line without a newline: the writer may have been stopped in the middle of a number.
+    """
+
+    start: re.Match[bytes]
+    text: bytes
+    before: bytes
+    whole: bool
+
+    @property
+    def rank(self) -> int | None:
+        """The rank that wrote the line, by the prefix of torchrun or srun; None without one."""
+        found = _RANK.match(self.before)
+        return int(found[1] or found[2]) if found else None
+
+
+class TextLog:
+    """The bytes of a console log without colour codes.
+
+    Parameters
+    ----------
+    data : bytes
+        As they stand in the file.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self.data = _without_colours(data)
+
+    def records(self, start: re.Pattern[bytes], *anchors: bytes) -> Iterator[Record]:
+        """Find the records of a log, in file order.
+
+        Parameters
+        ----------
+        start : re.Pattern
+            What records begin with; it must not match across lines.
+        *anchors : bytes
+            Texts of which every line with a record holds at least one: other lines are not looked at.
+
+        Yields
+        ------
+        Record
+            Its text begins with the start. Texts longer than 64 KiB are cut there.
+        """
+        data = self.data
+        found = {anchor: at for anchor in anchors if (at := data.find(anchor)) >= 0}
+        while found:
+            first = min(found.values())
+            line_start = data.rfind(b"\n", 0, first) + 1
+            line_end = data.find(b"\n", first)
+            whole = line_end >= 0
+            if not whole:
+                line_end = len(data)
+            yield from self._records_of_line(start, line_start, line_end, whole)
+            for anchor, at in list(found.items()):
+                if at < line_end:
+                    found[anchor] = data.find(anchor, line_end)
+                    if found[anchor] < 0:
+                        del found[anchor]
+
+    def _records_of_line(
+        self, start: re.Pattern[bytes], line_start: int, line_end: int, whole: bool
+    ) -> Iterator[Record]:
+        data = self.data
+        before = data[line_start : min(line_start + _MAX_BEFORE, line_end)]
+        match = start.search(data, line_start, line_end)
+        while match:
+            at = match.start()
+            following = start.search(data, match.end(), line_end)
+            end = following.start() if following else line_end
+            # A progress bar goes back to the beginning of the line and writes over it.
+            back = data.find(b"\r", at, min(end, at + _MAX_RECORD))
+            text_end = min(back if back >= 0 else end, at + _MAX_RECORD)
+            yield Record(match, data[at:text_end], before[: at - line_start], whole or text_end < line_end)
+            match = following
+
+    def line_number(self, at: int) -> int:
+        """Return the number of the line, from 1, that a byte stands on."""
+        return self.data.count(b"\n", 0, at) + 1
+
+
+class Rows:
+    """Rows of a table in the making: cells by column name, and where each row came from."""
+
+    def __init__(self) -> None:
+        self._cells: list[Mapping[str, float]] = []
+        self._at: list[int] = []
+        self._latest: dict[tuple[float, bool], Mapping[str, float]] = {}
+        self._repeated = 0
+        self.dropped: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def add(self, record: Record, cells: Mapping[str, float]) -> None:
+        """Add a row, unless its line may be cut off (counted), or another rank wrote the very same.
+
+        Parameters
+        ----------
+        record : Record
+            Where the row stands.
+        cells : mapping
+            Column name -> number, NaN for what is there and no number. ``step`` must be among them.
+        """
+        if not record.whole:
+            self.drop(TRUNCATED)
+            return
+        key = (cells["step"], "val_loss" in cells)
+        if self._latest.get(key) == cells:
+            self._repeated += 1
+            return
+        self._latest[key] = cells
+        self._cells.append(cells)
+        self._at.append(record.start.start())
+
+    def drop(self, reason: str) -> None:
+        """Count a record that cannot be made a row."""
+        self.dropped[reason] = self.dropped.get(reason, 0) + 1
+
+    def raw_log(
+        self,
+        path: Path,
+        *,
+        facts: Facts | None = None,
+        train_window: int | Literal["interval"] | None = None,
+        train_ema: float | None = None,
+        warnings: list[str] | None = None,
+    ) -> RawLog:
+        """Make the run of the rows; the other arguments are those of `RawLog`."""
+        at = self._at
+        warnings = list(warnings or [])
+        if self._repeated:
+            warnings.append(
+                f"{self._repeated} records stand there again word for word, as where several ranks write to one "
+                "log; each was counted once."
+            )
+
+        def locate(row: int) -> str:
+            # Reading it again is slow, but spares keeping the whole file in memory.
+            return f"line {TextLog(read_bytes(path)).line_number(at[row])}"
+
+        return RawLog(
+            self._table(),
+            locate,
+            facts=facts,
+            train_window=train_window,
+            train_ema=train_ema,
+            dropped=self.dropped,
+            warnings=warnings,
+        )
+
+    def _table(self) -> Any:
+        names = dict.fromkeys(name for cells in self._cells for name in cells)
+        return pa.table(
+            {
+                name: pa.array([cells.get(name) for cells in self._cells], pa.float64(), from_pandas=False)
+                for name in names
+            }
+        )
+
+
+def read_text_log(path: Path) -> TextLog:
+    """Read a console log; BadInputError as `bytes_of.open_log`."""
+    return TextLog(read_bytes(path))
+
+
+def opening(head: bytes, path: Path) -> TextLog | None:
+    """Return the beginning of a file to sniff at: more than its first bytes, as first steps come late.
+
+    Parameters
+    ----------
+    head : bytes
+        The first bytes of the file, as `sniff` gets them.
+    path : Path
+        The file; it is read only if `head` is not all of it.
+
+    Returns
+    -------
+    TextLog or None
+        None if the file is no text.
+    """
+    if as_text(head) is None:
+        return None
+    return _opening(head, path)
+
+
+@lru_cache(maxsize=1)  # every text format asks for the same file in turn
+def _opening(head: bytes, path: Path) -> TextLog:
+    if len(head) < HEAD_BYTES:
+        return TextLog(head)
+    with open_log(path) as file:
+        return TextLog(file.read(_OPENING_BYTES))
+
+
+def number(cell: bytes) -> float:
+    """Read a number as trainers print it, ``1,234`` and ``2.31,`` included; NaN for what is none."""
+    try:
+        value = float(cell)
+    except ValueError:
+        try:
+            value = float(cell.replace(b",", b""))
+        except ValueError:
+            return math.nan
+    # One NaN for all, so that repeated records are equal.
+    return value if value == value else math.nan
+
+
+def _without_colours(data: bytes) -> bytes:
+    if b"\x1b" in data:
+        return _COLOURS.sub(b"", data)
+    if b"[0m" in data or b"[39m" in data:
+        return _BARE_COLOURS.sub(b"", data)
+    return data
