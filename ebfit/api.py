@@ -1,12 +1,12 @@
 """The Python API: from runs or a points table to a `Fit`, the document that `ebfit fit` writes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Literal
 
 import numpy as np
 
-from ebfit import __version__, targets
+from ebfit import __version__, selection, targets
 from ebfit.crossings import SmoothCurve
 from ebfit.errors import BadInputError, CannotAnswerError
 from ebfit.files import (
@@ -24,7 +24,14 @@ from ebfit.fitting import LEAST_TRIED, Interval, TargetFit, fit_targets, why_not
 from ebfit.points import PointsTable
 from ebfit.records import input_record, run_record
 from ebfit.runs import LossKind, ReadOptions, Run, files_read
-from ebfit.samples import Sample, choose_loss, one_size_where_alike, sample_from_curves, smooth_runs
+from ebfit.samples import (
+    Sample,
+    at_best_lr,
+    choose_loss,
+    one_size_where_alike,
+    sample_from_curves,
+    smooth_runs,
+)
 from ebfit.trends import Group, find_trends
 
 LawName = Literal["revised", "classic"]
@@ -43,6 +50,9 @@ def fit(
     bootstrap: int = 1000,
     confidence: float = 0.95,
     seed: int = 0,
+    select: Mapping[str, str] | None = None,
+    group_by: str | None = None,
+    best_lr: bool = False,
     read_options: ReadOptions | None = None,
 ) -> Fit:
     """Fit a law per target loss and find B_min and B_opt with confidence intervals.
@@ -64,6 +74,12 @@ def fit(
         Of the intervals.
     seed : int
         Of the bootstrap; the same seed gives the same result.
+    select : mapping, optional
+        Only runs with these values, such as ``{"lr": "0.001"}``; see `ebfit.selection.select`.
+    group_by : str, optional
+        Fit runs with different values of this by themselves: ``model``, ``lr``, ``seq_len``.
+    best_lr : bool
+        Of several learning rates keep, per batch size and target, the one with the fewest steps.
     read_options : ReadOptions, optional
         As given to `read_runs`, to be recorded.
 
@@ -96,16 +112,28 @@ def fit(
     }
     warnings: list[str] = []
     if isinstance(source, PointsTable):
+        if select or group_by or best_lr:
+            raise BadInputError(
+                "a points table has neither learning rates nor models: name groups in its column group."
+            )
         samples, skipped = _points_samples(source, requested)
         warnings += source.warnings
         inputs = [input_record(source.path)]
         runs: list[RunRecord] = []
     else:
+        source = selection.select(source, select or {})
         kind, reason = choose_loss(source, loss)
         settings |= {"loss": kind, "loss_reason": reason, "reading": _said(read_options)}
-        sample, runs, more = _runs_sample(source, requested, n_targets, kind)
-        samples, skipped = [sample], []
-        warnings += [*dict.fromkeys(text for run in source for text in run.assumptions), *more]
+        settings |= {"select": dict(select or {}), "group_by": group_by, "best_lr": best_lr}
+        grouped = {None: source} if group_by is None else selection.group_by(source, group_by)
+        samples, skipped, runs = [], [], []
+        warnings += dict.fromkeys(text for run in source for text in run.assumptions)
+        warnings += selection.scaled_losses(source)
+        for group, members in grouped.items():
+            sample, records_of_group, more = _runs_sample(members, requested, n_targets, kind, group, best_lr)
+            samples.append(sample)
+            runs += records_of_group
+            warnings += [text for text in more if text not in warnings]
         if kind == "train" and (read_options or ReadOptions()).train_window is None:
             warnings += _lag_warning(source)
         inputs = [input_record(path) for path in files_read(source, read_options)]
@@ -182,7 +210,12 @@ def _points_samples(
 
 
 def _runs_sample(
-    runs: Sequence[Run], requested: Sequence[float] | None, n_targets: int, kind: LossKind
+    runs: Sequence[Run],
+    requested: Sequence[float] | None,
+    n_targets: int,
+    kind: LossKind,
+    group: str | None,
+    best_lr: bool,
 ) -> tuple[Sample, list[RunRecord], list[str]]:
     runs, warnings = one_size_where_alike(runs)
     curves = smooth_runs(runs, kind)
@@ -198,13 +231,11 @@ def _runs_sample(
         for run, curve in zip(runs, curves, strict=True)
         if curve.diverged_after is not None
     ]
-    rates = sorted({run.lr for run in runs if run.lr is not None})
-    if rates and rates[-1] > 1.01 * rates[0]:
-        warnings.append(
-            f"the runs have different learning rates ({rates[0]:g} to {rates[-1]:g}), and the law holds for runs that "
-            "differ in batch size alone: fit those of each learning rate by themselves."
-        )
-    return sample_from_curves(runs, curves, chosen), records, warnings
+    warnings += selection.differences(runs, best_lr)
+    sample = sample_from_curves(runs, curves, chosen, group)
+    if best_lr:
+        sample = at_best_lr(sample, [run.lr for run in runs])
+    return sample, records, warnings
 
 
 def _lag_warning(runs: Sequence[Run]) -> list[str]:

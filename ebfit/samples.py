@@ -9,6 +9,8 @@ from ebfit import crossings
 from ebfit.crossings import SmoothCurve
 from ebfit.errors import BadInputError
 from ebfit.fitting import Observations
+from ebfit.fitting.problem import BoolArray
+from ebfit.laws import FloatArray
 from ebfit.runs import LossKind, Run
 
 _ALIKE = 0.01  # relative difference below which batch sizes of a sweep are the same one
@@ -59,6 +61,52 @@ class Sample:
             seeds=[seed for seed, kept in zip(self.seeds, present, strict=True) if kept],
             unusable={target: count for target, count in self.unusable.items() if target in targets},
         )
+
+
+def at_best_lr(sample: Sample, rates: Sequence[float | None]) -> Sample:
+    """Keep, of every batch size and target, the learning rate that reached it in the fewest steps.
+
+    Parameters
+    ----------
+    sample : Sample
+    rates : sequence of float or None, length R
+        The learning rate of every run; runs without one count as of one rate.
+
+    Returns
+    -------
+    Sample
+        Seeds of the chosen rate all stay; where none reached the target, all runs stay as censored ones. Being the
+        least of several, the steps kept are a little too few where runs are noisy.
+    """
+    data = sample.observations
+    log_steps = data.log_steps.copy()
+    rate = np.array([np.nan if value is None else value for value in rates])
+    for size in np.unique(data.log_batch):
+        here = data.log_batch == size
+        for t in range(log_steps.shape[1]):
+            reached = here & data.reached[:, t]
+            if not reached.any():
+                continue
+            means = {
+                value: float(log_steps[reached & _same(rate, value), t].mean())
+                for value in np.unique(rate[reached])
+            }
+            best = min(means, key=lambda value: means[value])
+            log_steps[here & ~_same(rate, best), t] = np.nan
+    kept = np.flatnonzero(np.isfinite(log_steps).any(axis=1))
+    observations = replace(data, log_steps=log_steps, censored=data.censored & np.isfinite(log_steps))
+    return replace(
+        sample,
+        observations=observations.take_runs(kept),
+        batch_tokens=[sample.batch_tokens[r] for r in kept],
+        run_names=[sample.run_names[r] for r in kept],
+        seeds=[sample.seeds[r] for r in kept],
+    )
+
+
+def _same(rates: FloatArray, value: float) -> BoolArray:
+    """Tell which learning rates are ``value``, NaN being equal to itself."""
+    return np.isnan(rates) if np.isnan(value) else rates == value
 
 
 def one_size_where_alike(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
@@ -129,7 +177,7 @@ def smooth_runs(runs: Sequence[Run], kind: LossKind) -> list[SmoothCurve]:
 
 
 def sample_from_curves(
-    runs: Sequence[Run], curves: Sequence[SmoothCurve], targets: Sequence[float]
+    runs: Sequence[Run], curves: Sequence[SmoothCurve], targets: Sequence[float], group: str | None = None
 ) -> Sample:
     """Find where every run crosses every target.
 
@@ -138,12 +186,14 @@ def sample_from_curves(
     runs : sequence of Run, length R
     curves : sequence of SmoothCurve, length R
     targets : sequence of float, length T
+    group : str, optional
+        What the runs have in common.
     """
     targets = sorted(set(targets), reverse=True)
     found = [crossings.find(curve, targets) for curve in curves]
     outcomes = np.array([item.outcome for item in found])
     return Sample(
-        group=None,
+        group=group,
         targets=list(targets),
         observations=Observations(
             log_batch=np.log([run.batch_tokens for run in runs]),

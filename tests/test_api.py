@@ -174,7 +174,7 @@ def test_different_learning_rates_are_warned_about(tmp_path):
     log = write_run(tmp_path / "logs" / "b128000", 128_000, lr=0.02)
     log.write_text(log.read_text().replace('"lr": 0.01', '"lr": 0.02'))
     fit = ebfit.fit(ebfit.read_runs([tmp_path / "logs"]), targets=[2.1], bootstrap=100)
-    assert any("different learning rates (0.01 to 0.02)" in warning for warning in fit.warnings)
+    assert any("different learning rates (0.01, 0.02)" in warning for warning in fit.warnings)
 
 
 def test_no_runs_and_no_such_loss_are_refused(runs):

@@ -1,5 +1,6 @@
 """``ebfit fit``: from logs, or a table of steps to target losses, to B_min and B_opt with intervals."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
@@ -44,6 +45,24 @@ def fit(
     ] = 1000,
     confidence: Annotated[float, typer.Option(metavar="C", help="Of the intervals.")] = 0.95,
     seed: Annotated[int, typer.Option(metavar="N", help="Of the bootstrap: same seed, same result.")] = 0,
+    select: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="Only the runs with this lr, seed, batch_tokens, seq_len, model, format or name; a|b for several.",
+        ),
+    ] = None,
+    group_by: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", help="Fit runs with another model, lr or seq_len by themselves."),
+    ] = None,
+    best_lr: Annotated[
+        bool,
+        typer.Option(
+            "--best-lr",
+            help="Of several learning rates keep, per batch size and target, the one with fewest steps.",
+        ),
+    ] = False,
     plots: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Draw the figures into this folder, made if need be.")
     ] = None,
@@ -108,6 +127,9 @@ def fit(
             bootstrap=bootstrap,
             confidence=confidence,
             seed=seed,
+            select=_selected(select or ()),
+            group_by=group_by,
+            best_lr=best_lr,
             read_options=reading_options,
         )
     print_lines("warning", collapsed_warnings(result.runs) + result.warnings)
@@ -128,6 +150,20 @@ def fit(
             typer.echo(f"wrote {path}")
         if output is None:
             typer.echo("The result was not kept; -o fit.json would.")
+
+
+def _selected(texts: Sequence[str]) -> dict[str, str]:
+    selected: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not value.strip():
+            raise BadInputError(f"--select {text}: write KEY=VALUE, such as lr=0.001.")
+        if key.strip() in selected:
+            raise BadInputError(
+                f"--select {key.strip()}: given twice. Write several values as {key.strip()}=a|b."
+            )
+        selected[key.strip()] = value
+    return selected
 
 
 def _skipped(item: "SkippedTarget") -> str:

@@ -106,6 +106,7 @@ def build_run(raw: RawLog, path: Path, format_name: str, row: Facts | None, opti
         assumptions=[*batch.assumptions, *phase.assumptions],
         problems=problems,
         facts_path=path.parent / RUN_JSON if beside else None,
+        model=_first(written, "model"),
         averaging_known=averaging is not None,
     )
     if not problems:

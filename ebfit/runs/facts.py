@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ebfit.errors import BadInputError
+from ebfit.text import short
 
 RUN_JSON = "run.json"
 MAX_RUN_JSON_BYTES = 16 * 2**20
@@ -46,6 +47,7 @@ class Facts:
     seed: int | None = None
     warmup_steps: int | None = None
     decay_start_step: int | None = None
+    model: str | None = None
     train_loss_window: int | Literal["interval"] | None = None
 
 
@@ -81,6 +83,7 @@ def facts_from(mapping: Mapping[str, Any], source: str, *, strict: bool) -> Fact
             raise BadInputError(f"{source}: {key} must be {kind} {least}, not {shown}. Correct it.")
     if isinstance(mapping.get("name"), str) and mapping["name"].strip():
         found["name"] = mapping["name"].strip()
+    found["model"] = _model(mapping)
     window = mapping.get("train_loss_window")
     if window == "interval":
         found["train_loss_window"] = "interval"
@@ -91,6 +94,20 @@ def facts_from(mapping: Mapping[str, Any], source: str, *, strict: bool) -> Fact
                 f'{source}: train_loss_window must be a number of steps or "interval", not {window!r}. Correct it.'
             )
     return Facts(source=source, **found)
+
+
+def _model(mapping: Mapping[str, Any]) -> str | None:
+    """Return what tells a model from others: its name, its number of parameters, or all its sizes."""
+    model = next((mapping[key] for key in ("model", "model_name") if mapping.get(key)), None)
+    parameters = mapping.get("parameters")
+    if isinstance(model, str):
+        return model.strip() or None
+    if isinstance(parameters, int) and not isinstance(parameters, bool) and parameters > 0:
+        return f"{short(parameters)} parameters"
+    if isinstance(model, Mapping):
+        sizes = {key: value for key, value in model.items() if isinstance(value, int | float | str)}
+        return " ".join(f"{key}={sizes[key]}" for key in sorted(sizes)) or None
+    return None
 
 
 def facts_beside(log: Path) -> Facts | None:

@@ -18,6 +18,7 @@ _KNOWN = {
     "name",
     "warmup_steps",
     "decay_start_step",
+    "model",
 }
 
 

@@ -78,6 +78,8 @@ class Run:
         which ``ebfit inspect`` stands, returns such runs; `read_runs` raises the first problem instead.
     facts_path : Path or None
         The run.json beside the log, where one was read.
+    model : str or None
+        What tells its model from others, where known.
     pieces : tuple of Path
         All files that it was read from, `path` among them.
     averaging_known : bool
@@ -103,6 +105,7 @@ class Run:
     assumptions: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     facts_path: Path | None = None
+    model: str | None = None
     pieces: tuple[Path, ...] = ()
     averaging_known: bool = False
 
