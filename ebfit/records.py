@@ -33,6 +33,7 @@ def run_record(run: Run) -> RunRecord:
         stable_from=run.stable_from,
         stable_to=run.stable_to,
         stable_source=run.stable_source,
+        files=max(len(run.pieces), 1),
         warnings=list(run.warnings),
         train_loss_first=train_first,
         train_loss_last=train_last,

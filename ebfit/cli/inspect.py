@@ -21,6 +21,8 @@ def inspect(
     warmup_steps: options.WarmupSteps = None,
     stable_until: options.StableUntil = None,
     allow_non_stable: options.AllowNonStable = False,
+    micro_steps: options.MicroSteps = None,
+    allow_dropped: options.AllowDropped = False,
     train_window: options.TrainWindow = None,
     train_ema: options.TrainEma = None,
 ) -> None:
@@ -52,6 +54,8 @@ def inspect(
         warmup_steps=warmup_steps,
         stable_until=stable_until,
         allow_non_stable=allow_non_stable,
+        micro_steps=micro_steps,
+        allow_dropped=allow_dropped,
         train_window=train_window,
         train_ema=train_ema,
     )

@@ -110,6 +110,23 @@ AllowNonStable = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
+MicroSteps = Annotated[
+    int | None,
+    typer.Option(
+        "--micro-steps",
+        metavar="N",
+        help="The step column counts micro-batches, N to an optimizer update.",
+        rich_help_panel=_PANEL,
+    ),
+]
+AllowDropped = Annotated[
+    bool,
+    typer.Option(
+        "--allow-dropped",
+        help="Use logs of which more than half the rows with a loss cannot be used.",
+        rich_help_panel=_PANEL,
+    ),
+]
 TrainWindow = Annotated[
     str | None,
     typer.Option(
@@ -139,6 +156,8 @@ def read_options(
     warmup_steps: int | None = None,
     stable_until: int | None = None,
     allow_non_stable: bool = False,
+    micro_steps: int | None = None,
+    allow_dropped: bool = False,
     train_window: str | None = None,
     train_ema: float | None = None,
 ) -> "ReadOptions":
@@ -160,6 +179,8 @@ def read_options(
         warmup_steps=warmup_steps,
         stable_until=stable_until,
         allow_non_stable=allow_non_stable,
+        micro_steps=micro_steps,
+        allow_dropped=allow_dropped,
         train_window=_window(train_window),
         train_ema=train_ema,
     )

@@ -34,6 +34,7 @@ class RunRecord(Document):
     stable_from: int
     stable_to: int
     stable_source: Text
+    files: int = 1
     warnings: list[Text] = Field(default_factory=list)
     train_loss_first: float | None = None
     train_loss_last: float | None = None

@@ -41,6 +41,15 @@ def print_runs(runs: Sequence[RunRecord]) -> None:
             console.print(Text(f"{name}: {source}"))
     if not any(run.dropped for run in runs):
         console.print("dropped rows: none")
+    if any(run.files > 1 for run in runs):
+        console.print(Text(f"files: {_files(runs)}"))
+
+
+def _files(runs: Sequence[RunRecord]) -> str:
+    """Say which runs are made of several files, so that a wrong grouping is seen."""
+    several = [f"{run.name} of {run.files}" for run in runs if run.files > 1]
+    more = f" and {len(several) - 4} more" if len(several) > 4 else ""
+    return f"runs made of several: {', '.join(several[:4])}{more}"
 
 
 def _shared(sources: Sequence[str]) -> str:

@@ -116,6 +116,7 @@ def find_batch_size(
             f"the tokens column is rounded: the batch size is known to about {best.tolerance:.1%} only. Give "
             "--batch-tokens."
         )
+    warnings += _micro_steps_warning(claims, by_tokens)
     for other in claims[1:]:
         if abs(other.tokens / best.tokens - 1) > max(best.tolerance, other.tolerance):
             warnings.append(
@@ -136,6 +137,7 @@ def _from_facts(facts: Facts, seq_len: int | None, hints: list[str]) -> list[_Cl
     if facts.batch_tokens is not None:
         return [_Claim(facts.batch_tokens, facts.source)]
     if facts.batch_sequences is None:
+        hints += [facts.batch_hint] if facts.batch_hint else []
         return []
     if seq_len is None:
         hints.append(f"The {facts.source} counts sequences: give --seq-len.")
@@ -294,6 +296,25 @@ def _from_name(
     unit = "sequences" if "sequences" in readings else "tokens"
     guessed = named.unit is None and seq_len is None
     return [_Claim(readings[unit], f"name ('{named.text}' {unit})", unit_guessed=guessed)]
+
+
+def _micro_steps_warning(claims: Sequence[_Claim], by_tokens: _Claim | None) -> list[str]:
+    """Notice a step column that counts micro-batches: the tokens per step are then a whole part of the batch."""
+    if by_tokens is None:
+        return []
+    for claim in claims:
+        ratio = claim.tokens / by_tokens.tokens
+        micro_steps = round(ratio)
+        if (
+            claim is not by_tokens
+            and micro_steps >= 2
+            and abs(ratio / micro_steps - 1) <= by_tokens.tolerance
+        ):
+            return [
+                f"the {by_tokens.source} is a {micro_steps}th of the {claim.source}: the steps seem to count "
+                f"micro-batches, {micro_steps} to an optimizer update. Add --micro-steps {micro_steps}."
+            ]
+    return []
 
 
 def _offset_warning(

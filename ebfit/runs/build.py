@@ -60,18 +60,22 @@ def build_run(raw: RawLog, path: Path, format_name: str, row: Facts | None, opti
         raise BadInputError(
             f"{path}: no usable row ({_reasons(Counter(raw.dropped)) or 'it has none'}). Correct it, or remove it."
         )
-    beside = facts_beside(path)
+    place = path if raw.folder is None else raw.folder / path.name
+    beside = facts_beside(place)
     written = [facts for facts in (row, beside, raw.facts) if facts is not None]
     try:
         columns = pick_columns(raw.table, options.columns)
         steps, dropped = _steps(raw, columns)
+        if options.micro_steps is not None:
+            steps = _updates(steps, options.micro_steps)
         averaging = _averaging(raw, written, options)
         train, val, late = _curves(raw, columns, steps, dropped, averaging or _Averaging())
     except NotALogError as error:
         raise NotALogError(f"{path}: {error}") from None
     except BadInputError as error:
         raise BadInputError(f"{path}: {error}") from None
-    warnings = [*raw.warnings, *columns.warnings, *_dropped_warnings(path, dropped, rows)]
+    warnings = [*raw.warnings, *columns.warnings]
+    warnings += _dropped_warnings(path, dropped, rows, options.allow_dropped)
     if late:
         warnings.append(
             f"rows out of order: {late}; they were sorted, and of a repeated step the last row was kept."
@@ -80,21 +84,21 @@ def build_run(raw: RawLog, path: Path, format_name: str, row: Facts | None, opti
     warnings += _seq_len_warnings(seq_len, written, options)
     problems: list[str] = []
     phase = _stable_phase(path, columns, steps, written, options, problems)
-    batch = _batch_size(path, columns, steps, phase, row, written, seq_len, options, problems)
+    batch = _batch_size(path, place, columns, steps, phase, row, written, seq_len, options, problems)
     run = Run(
         name=printable(
             _first(written[: 1 if row else 0], "name")
             or (beside.name if beside else None)
             or raw.name
-            or names.run_name(path, raw.label)
+            or names.run_name(place, raw.label)
         ),
         path=path,
         format=format_name,
         batch_tokens=batch.tokens,
         batch_source=batch.source,
         seq_len=seq_len,
-        lr=phase.lr if phase.lr is not None else _first(written, "lr") or names.lr_in_name(path),
-        seed=_seed(columns, written, path),
+        lr=phase.lr if phase.lr is not None else _first(written, "lr") or names.lr_in_name(place),
+        seed=_seed(columns, written, place),
         rows=rows,
         dropped=dict(dropped),
         stable_from=phase.first_step,
@@ -105,7 +109,7 @@ def build_run(raw: RawLog, path: Path, format_name: str, row: Facts | None, opti
         warnings=[*warnings, *phase.warnings, *batch.warnings],
         assumptions=[*batch.assumptions, *phase.assumptions],
         problems=problems,
-        facts_path=path.parent / RUN_JSON if beside else None,
+        facts_path=place.parent / RUN_JSON if beside else None,
         model=_first(written, "model"),
         averaging_known=averaging is not None,
     )
@@ -157,6 +161,17 @@ def _steps(raw: RawLog, columns: Columns) -> tuple[FloatArray, Counter[str]]:
     if unknown.any():
         dropped["no step"] = int(np.count_nonzero(unknown & _any_loss(columns, len(steps))))
     return steps, +dropped
+
+
+def _updates(micro: FloatArray, micro_steps: int) -> FloatArray:
+    """Return the optimizer update that a micro-batch went into; of several logged, the last stands for the update."""
+    updates = np.ceil(micro / micro_steps)
+    known = np.isfinite(updates)
+    last: dict[float, float] = {}
+    for update, count in zip(updates[known], micro[known], strict=True):
+        last[update] = max(last.get(update, 0.0), count)
+    earlier = [known[row] and micro[row] < last[updates[row]] for row in range(len(micro))]
+    return np.where(earlier, np.nan, updates)
 
 
 def _any_loss(columns: Columns, rows: int) -> NDArray[np.bool_]:
@@ -213,13 +228,13 @@ def _curves(
     return curves.get("loss"), curves.get("val"), late
 
 
-def _dropped_warnings(path: Path, dropped: Counter[str], rows: int) -> list[str]:
+def _dropped_warnings(path: Path, dropped: Counter[str], rows: int, allowed: bool) -> list[str]:
     counted = Counter({reason: count for reason, count in dropped.items() if reason != NO_LOSS})
     share = sum(counted.values()) / max(rows - dropped[NO_LOSS], 1)
-    if share > REFUSE_DROPPED:
+    if share > REFUSE_DROPPED and not allowed:
         raise BadInputError(
             f"{path}: {share:.0%} of the rows with a loss cannot be used ({_reasons(counted)}), more than half. "
-            "Correct the log, or name other columns with --columns."
+            "Correct the log, name other columns with --columns, or add --allow-dropped."
         )
     warnings = []
     if dropped["truncated last line"]:
@@ -270,6 +285,7 @@ def _options_in_words(options: ReadOptions) -> str:
 
 def _batch_size(
     path: Path,
+    place: Path,
     columns: Columns,
     steps: FloatArray,
     phase: StablePhase,
@@ -282,7 +298,7 @@ def _batch_size(
     stable = (phase.first_step, phase.last_step)
     try:
         others = [facts for facts in written if facts is not row]
-        return find_batch_size(path, columns, steps, stable, row, others, seq_len, options.batch_tokens)
+        return find_batch_size(place, columns, steps, stable, row, others, seq_len, options.batch_tokens)
     except BadInputError as error:
         problems.append(f"{path}: {error}")
         return BatchSize(np.nan, str(error).split(",")[0].split(".")[0])

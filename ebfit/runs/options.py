@@ -28,6 +28,10 @@ class ReadOptions:
         First and last step of the stable phase, in place of what the learning rate says.
     allow_non_stable : bool
         Use the whole curve after warmup where the learning rate is never constant.
+    micro_steps : int or None
+        The step column counts micro-batches, so many to an optimizer update.
+    allow_dropped : bool
+        Use logs of which more than half the rows with a loss had to be left out.
     train_window : int, "interval" or None
         The logged train loss is a mean over so many steps, or over all steps since the row before. None
         takes what `run.json` says, else a single step.
@@ -43,6 +47,8 @@ class ReadOptions:
     warmup_steps: int | None = None
     stable_until: int | None = None
     allow_non_stable: bool = False
+    micro_steps: int | None = None
+    allow_dropped: bool = False
     train_window: int | Literal["interval"] | None = None
     train_ema: float | None = None
 
@@ -62,6 +68,10 @@ class ReadOptions:
         if self.stable_until is not None and self.stable_until <= (self.warmup_steps or 0):
             raise BadInputError(
                 f"--stable-until {self.stable_until} leaves no stable phase: it must lie after the warmup."
+            )
+        if self.micro_steps is not None and self.micro_steps < 2:
+            raise BadInputError(
+                f"--micro-steps must be 2 or more micro-batches to an update, which {self.micro_steps} is not."
             )
         if self.train_window is not None and self.train_ema is not None:
             raise BadInputError("Give --train-window or --train-ema, not both: a loss is averaged one way.")
