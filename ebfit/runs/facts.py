@@ -36,6 +36,8 @@ class Facts:
     ----------
     source : str
         Where this was written, in words.
+    batch_hint : str or None
+        A sentence for who has to give the batch size: why the one that stands there is none, and what makes it one.
     """
 
     source: str
@@ -49,6 +51,7 @@ class Facts:
     decay_start_step: int | None = None
     model: str | None = None
     train_loss_window: int | Literal["interval"] | None = None
+    batch_hint: str | None = None
 
 
 def facts_from(mapping: Mapping[str, Any], source: str, *, strict: bool) -> Facts:
