@@ -25,11 +25,11 @@ _ALIASES: dict[str, tuple[str, ...]] = {
     ),
     "tokens": (
         "tokens consumed_tokens num_tokens tokens_seen total_tokens train_tokens consumed_train_tokens "
-        "train_tokens_seen num_tokens_seen throughput_total_tokens",
+        "train_tokens_seen num_tokens_seen throughput_total_tokens num_input_tokens_seen train_num_input_tokens_seen",
     ),
     "loss": (
         "lm_loss train_lm_loss ce_loss train_ce_loss train_crossentropyloss",
-        "train_loss loss_train training_loss",
+        "train_loss loss_train training_loss train_loss_step",
         "loss",
         "train",
     ),
@@ -50,7 +50,9 @@ _ALIASES: dict[str, tuple[str, ...]] = {
 }
 # Names with a changing part: one data set or optimizer group of several.
 _LOOSE = {
-    "val": re.compile(r"(eval|val|valid|validation)_.*(loss|crossentropyloss|cross_entropy|ce)"),
+    "val": re.compile(
+        r"(eval|val|valid|validation)_.*(loss|crossentropyloss|cross_entropy|ce)(_epoch)?(_dataloader_idx_\d+)?"
+    ),
     "lr": re.compile(r"((train|optim)_)?(lr|learning_rate)_(adam|adamw|muon|sgd|lion|group|pg)\w*"),
 }
 _SPARSE = 0.05  # share of the numbers of the fullest column of a role below which another does not count

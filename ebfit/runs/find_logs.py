@@ -122,7 +122,9 @@ def _together(logs: Sequence[LogFile]) -> list[LogFile]:
         key = (log.log_format.NAME, run)
         first = runs.get(key, log)
         pieces = tuple(sorted({*first.pieces, log.path}))
-        runs[key] = LogFile(pieces[0], log.log_format, first.named or log.named, pieces)
+        # The file that a format names a run by stands for it.
+        path = run if run in pieces else pieces[0]
+        runs[key] = LogFile(path, log.log_format, first.named or log.named, pieces)
     return list(runs.values())
 
 

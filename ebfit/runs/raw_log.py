@@ -39,6 +39,8 @@ class RawLog:
         Which run this is, where one file holds several.
     name : str
         What to call the run, where the name of its file does not tell.
+    folder : Path or None
+        The run's own folder, where its files lie deeper: a run.json is looked for there, names are read from there.
     train_window : int, "interval" or None
         The format's train loss is a mean over so many steps, or over all since the row before; 1 where it is that of
         the step alone. None where the format does not tell.
@@ -55,6 +57,7 @@ class RawLog:
     facts: Facts | None = None
     label: str = ""
     name: str = ""
+    folder: Path | None = None
     train_window: int | Literal["interval"] | None = None
     train_ema: float | None = None
     dropped: dict[str, int] = field(default_factory=dict)
