@@ -50,6 +50,7 @@ class BatchSizeChangesError(BadInputError):
 
 def find_batch_size(
     path: Path,
+    label: str,
     columns: Columns,
     steps: FloatArray,
     stable: tuple[int, int],
@@ -64,6 +65,8 @@ def find_batch_size(
     ----------
     path : Path
         The log file, for what its name and folders say.
+    label : str
+        Which run this is, where one file holds several: says more than the file's name.
     columns : Columns
         The columns of the log.
     steps : ndarray, shape (rows,)
@@ -97,7 +100,7 @@ def find_batch_size(
         claims.append(by_tokens)
     for facts in written:
         claims += _from_facts(facts, seq_len, hints)
-    claims += _from_name(path, seq_len, claims, warnings)
+    claims += _from_name(path, label, seq_len, claims, warnings)
     if option is not None:
         claims.append(_Claim(option, "--batch-tokens"))
     if by_tokens is not None and by_tokens.rounded:
@@ -268,10 +271,10 @@ def _are_multiples(values: FloatArray, units: FloatArray | float) -> bool:
 
 
 def _from_name(
-    path: Path, seq_len: int | None, better: Sequence[_Claim], warnings: list[str]
+    path: Path, label: str, seq_len: int | None, better: Sequence[_Claim], warnings: list[str]
 ) -> list[_Claim]:
-    """Take the batch size from the file or folder name; better sources tell its unit where it does not."""
-    named = batch_in_name(path)
+    """Take the batch size from the name of run, file or folder; better sources tell its unit where it does not."""
+    named = batch_in_name(path, label)
     if named is None or named.size <= 0:
         return []
     readings = {"tokens": named.size}

@@ -84,7 +84,9 @@ def build_run(raw: RawLog, path: Path, format_name: str, row: Facts | None, opti
     warnings += _seq_len_warnings(seq_len, written, options)
     problems: list[str] = []
     phase = _stable_phase(path, columns, steps, written, options, problems)
-    batch = _batch_size(path, place, columns, steps, phase, row, written, seq_len, options, problems)
+    batch = _batch_size(
+        path, place, raw.label, columns, steps, phase, row, written, seq_len, options, problems
+    )
     run = Run(
         name=printable(
             _first(written[: 1 if row else 0], "name")
@@ -97,8 +99,8 @@ def build_run(raw: RawLog, path: Path, format_name: str, row: Facts | None, opti
         batch_tokens=batch.tokens,
         batch_source=batch.source,
         seq_len=seq_len,
-        lr=phase.lr if phase.lr is not None else _first(written, "lr") or names.lr_in_name(place),
-        seed=_seed(columns, written, place),
+        lr=phase.lr if phase.lr is not None else _first(written, "lr") or names.lr_in_name(place, raw.label),
+        seed=_seed(columns, written, place, raw.label),
         rows=rows,
         dropped=dict(dropped),
         stable_from=phase.first_step,
@@ -286,6 +288,7 @@ def _options_in_words(options: ReadOptions) -> str:
 def _batch_size(
     path: Path,
     place: Path,
+    label: str,
     columns: Columns,
     steps: FloatArray,
     phase: StablePhase,
@@ -298,7 +301,9 @@ def _batch_size(
     stable = (phase.first_step, phase.last_step)
     try:
         others = [facts for facts in written if facts is not row]
-        return find_batch_size(place, columns, steps, stable, row, others, seq_len, options.batch_tokens)
+        return find_batch_size(
+            place, label, columns, steps, stable, row, others, seq_len, options.batch_tokens
+        )
     except BadInputError as error:
         problems.append(f"{path}: {error}")
         return BatchSize(np.nan, str(error).split(",")[0].split(".")[0])
@@ -325,7 +330,7 @@ def _seq_len_warnings(seq_len: int | None, written: Sequence[Facts], options: Re
     ]
 
 
-def _seed(columns: Columns, written: Sequence[Facts], path: Path) -> int | None:
+def _seed(columns: Columns, written: Sequence[Facts], path: Path, label: str) -> int | None:
     """Return the seed; of the log's column only a value that is the same in all rows is one."""
     seed: int | None = _first(written, "seed")
     if seed is not None:
@@ -335,7 +340,7 @@ def _seed(columns: Columns, written: Sequence[Facts], path: Path) -> int | None:
         values = values[np.isfinite(values)]
         if values.size and (values == values[0]).all() and values[0] == int(values[0]):
             return int(values[0])
-    return names.seed_in_name(path)
+    return names.seed_in_name(path, label)
 
 
 def _first(written: Sequence[Facts], fact: str) -> Any:

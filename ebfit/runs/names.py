@@ -37,6 +37,8 @@ _GENERIC = {
     "run",
     "results",
 }
+# TensorBoard's event files are named after the machine, and `dgx-b200` is no batch size.
+_OF_A_HOST = re.compile(r"events\.out\.tfevents\.")
 _SUFFIXES = {".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".log", ".gz", ".zst"}
 
 
@@ -57,12 +59,12 @@ def stem(path: Path) -> str:
     return name
 
 
-def batch_in_name(path: Path) -> NamedBatch | None:
-    """Find a batch size in a file name, else in the names of the two folders above it.
+def batch_in_name(path: Path, label: str = "") -> NamedBatch | None:
+    """Find a batch size in the label of a run, else in its file's name, else in the names of the two folders above.
 
     A name that holds several different ones, as ``b1_0.9_b2_0.95`` does, says nothing.
     """
-    for name in _names(path):
+    for name in _names(path, label):
         matches = [*_BATCH_FIRST.finditer(name), *_NUMBER_FIRST.finditer(name)]
         found = {_named_batch(match) for match in matches}
         sizes = {(batch.size, batch.unit) for batch in found}
@@ -71,16 +73,15 @@ def batch_in_name(path: Path) -> NamedBatch | None:
     return None
 
 
-def lr_in_name(path: Path) -> float | None:
-    """Find a learning rate such as ``lr3e-4`` in a file or folder name."""
-    return next((float(match[1]) for name in _names(path) if (match := _LR.search(name))), None)
+def lr_in_name(path: Path, label: str = "") -> float | None:
+    """Find a learning rate such as ``lr3e-4`` in a label, a file or a folder name."""
+    return next((float(match[1]) for name in _names(path, label) if (match := _LR.search(name))), None)
 
 
-def seed_in_name(path: Path) -> int | None:
-    """Find a seed such as ``seed3`` in a file or folder name."""
-    return next(
-        (int(match[1]) for name in _names(path) if (match := _SEED.search(name)) and len(match[1]) < 19), None
-    )
+def seed_in_name(path: Path, label: str = "") -> int | None:
+    """Find a seed such as ``seed3`` in a label, a file or a folder name."""
+    found = (match for name in _names(path, label) if (match := _SEED.search(name)))
+    return next((int(match[1]) for match in found if len(match[1]) < 19), None)
 
 
 def run_name(path: Path, label: str = "") -> str:
@@ -117,9 +118,10 @@ def unique_names(names: Sequence[str], paths: Sequence[Path]) -> list[str]:
     return unique
 
 
-def _names(path: Path) -> list[str]:
+def _names(path: Path, label: str) -> list[str]:
     parents = path.absolute().parents
-    return [stem(path), *(parent.name for parent in list(parents)[:2])]
+    own = [] if _OF_A_HOST.match(path.name) else [stem(path)]
+    return [label, *own, *(parent.name for parent in list(parents)[:2])]
 
 
 def _named_batch(match: re.Match[str]) -> NamedBatch:
