@@ -56,6 +56,7 @@ _LOOSE = {
     "lr": re.compile(r"((train|optim)_)?(lr|learning_rate)_(adam|adamw|muon|sgd|lion|group|pg)\w*"),
 }
 _SPARSE = 0.05  # share of the numbers of the fullest column of a role below which another does not count
+WANDB_STEP = "_step"
 # What a loss pattern must not take: averages over weights, best-so-far values, parts of the loss.
 _NOT_A_LOSS = re.compile(r"(?:^|_)(?:best|min|max|ema|wa|aux|z|router|balancing)(?:_|$)")
 
@@ -70,7 +71,12 @@ def normalised(name: str) -> str:
 
 def step_column(names: Sequence[str]) -> str | None:
     """Return the name of the surest step column, or None."""
-    tiers = _tiers("step", names)
+    return surest_column("step", names)
+
+
+def surest_column(role: str, names: Sequence[str]) -> str | None:
+    """Return the name of the column that most surely plays a role, or None."""
+    tiers = _tiers(role, names)
     return names[tiers[0][0]] if tiers else None
 
 
@@ -185,6 +191,11 @@ def _pick(role: str, table: Any, names: Sequence[str], columns: Columns) -> None
             f"the {what} is taken from column '{names[index]}', not {_listed(others, 2)}; "
             f"--columns {role}=NAME decides otherwise."
         )
+    if names[index] == WANDB_STEP and _counts_calls(cells):
+        columns.warnings.append(
+            f"'{WANDB_STEP}' counts the calls of W&B's log function. Unless the trainer logs once at every update, "
+            "these are no optimizer steps: export the trainer's own step, too, or as the X axis of the chart."
+        )
     columns.names[role] = names[index]
     columns.cells[role] = cells
 
@@ -220,6 +231,12 @@ def _tiers_of(role: str, names: tuple[str, ...]) -> list[list[int]]:
             ]
         )
     return [tier for tier in tiers if tier]
+
+
+def _counts_calls(cells: Cells) -> bool:
+    """Tell whether steps may be a count of log calls: those of a trainer that logs every so many updates are not."""
+    steps = cells.values[np.isfinite(cells.values) & (np.abs(cells.values) < 1e15)]
+    return len(steps) > 1 and bool(np.gcd.reduce(np.diff(steps).astype(np.int64)) == 1)
 
 
 def _index_of(name: str, role: str, names: Sequence[str]) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ebfit.errors import BadInputError
 from ebfit.runs.facts import RUN_JSON, how_far
-from ebfit.runs.formats import format_named, sniff
+from ebfit.runs.formats import belongs_to_a_run, format_named, sniff
 from ebfit.runs.formats.bytes_of import read_head
 from ebfit.runs.names import stem
 from ebfit.runs.raw_log import LogFormat, LogInPieces, RawLog
@@ -96,7 +96,7 @@ def find_logs(paths: Sequence[Path], format_name: str | None = None, but_not: Se
     for path, named in sorted(files.values()):
         try:
             head = read_head(path)
-            if not named and _OWN_DOCUMENT.match(head):
+            if not named and (_OWN_DOCUMENT.match(head) or belongs_to_a_run(path)):
                 continue
             log_format = forced or sniff(head, path)
         except BadInputError as error:

@@ -93,6 +93,15 @@ class LogInPieces(LogFormat, Protocol):
         ...
 
 
+@runtime_checkable
+class KeepsOtherFiles(LogFormat, Protocol):
+    """A format whose runs keep files that are no logs beside their logs, such as checkpoints and parameters."""
+
+    def belongs(self, path: Path) -> bool:
+        """Tell whether a file that was found in a folder is such a file: nobody needs to hear of it."""
+        ...
+
+
 class Cells(NamedTuple):
     """A column as numbers: NaN where there is none; `empty` tells apart cells with nothing in them."""
 

@@ -7,10 +7,38 @@ the first whose ``sniff`` says yes reads the file, so stricter formats stand bef
 from pathlib import Path
 
 from ebfit.errors import BadInputError
-from ebfit.runs.formats import csv_table, ebfit_log, json_columns, json_lines
-from ebfit.runs.raw_log import LogFormat
+from ebfit.runs.formats import (
+    csv_table,
+    ebfit_log,
+    hf_trainer,
+    json_columns,
+    json_lines,
+    llm_c,
+    maxtext,
+    modded_nanogpt,
+    nanochat,
+    nanogpt,
+    olmo_core,
+    torchtitan,
+    wandb_panel,
+)
+from ebfit.runs.raw_log import KeepsOtherFiles, LogFormat
 
-FORMATS: tuple[LogFormat, ...] = (ebfit_log, json_lines, json_columns, csv_table)
+FORMATS: tuple[LogFormat, ...] = (
+    ebfit_log,
+    hf_trainer,
+    json_lines,
+    json_columns,
+    torchtitan,
+    olmo_core,
+    maxtext,
+    nanochat,
+    modded_nanogpt,
+    llm_c,
+    nanogpt,
+    wandb_panel,
+    csv_table,
+)
 
 
 def format_named(name: str) -> LogFormat:
@@ -31,3 +59,8 @@ def format_named(name: str) -> LogFormat:
 def sniff(head: bytes, path: Path) -> LogFormat | None:
     """Return the format that a file's first bytes look like, or None."""
     return next((log_format for log_format in FORMATS if log_format.sniff(head, path)), None)
+
+
+def belongs_to_a_run(path: Path) -> bool:
+    """Tell whether a file lies beside the logs of a run and is none, as its checkpoints do."""
+    return any(isinstance(log_format, KeepsOtherFiles) and log_format.belongs(path) for log_format in FORMATS)

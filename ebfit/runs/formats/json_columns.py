@@ -41,7 +41,7 @@ def read(path: Path) -> list[RawLog]:
     NotALogError
         If it holds no lists of numbers.
     """
-    document = _parse(path)
+    document = parse_document(path)
     config = document.get("config") if isinstance(document, dict) else None
     history = document.get("history", document) if isinstance(document, dict) else document
     if isinstance(history, list) and any(isinstance(record, dict) for record in history):
@@ -71,7 +71,14 @@ def read(path: Path) -> list[RawLog]:
     return [RawLog(table, locate, facts=_facts(config, path), warnings=warnings)]
 
 
-def _parse(path: Path) -> Any:
+def parse_document(path: Path) -> Any:
+    """Parse a file that is one JSON document, all its numbers as floats.
+
+    Raises
+    ------
+    BadInputError
+        If it is not valid JSON.
+    """
     data = read_bytes(path)
     try:
         return json.loads(data.decode("utf-8-sig", errors="replace"), parse_int=float)

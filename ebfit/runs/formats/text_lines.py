@@ -16,10 +16,12 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 
 from ebfit.runs.facts import Facts
+from ebfit.runs.formats import restarts
 from ebfit.runs.formats.bytes_of import HEAD_BYTES, as_text, open_log, read_bytes
-from ebfit.runs.raw_log import RawLog
+from ebfit.runs.raw_log import NotALogError, RawLog
 
 TRUNCATED = "truncated last line"
+HARDLY_BEGUN = "of a run that has hardly begun"
 # Megatron prints hundreds of arguments and warnings of every rank before it trains.
 _OPENING_BYTES = 4 * 2**20
 _MAX_RECORD = 64 * 2**10  # no trainer writes more of a record on one line
@@ -126,17 +128,29 @@ class TextLog:
 
 
 class Rows:
-    """Rows of a table in the making: cells by column name, and where each row came from."""
+    """Rows of a table in the making: cells by column name, and where each row came from.
+
+    Attributes
+    ----------
+    dropped : dict
+        Reason -> count of records that could not be made rows.
+    openings : list of tuple of int
+        Bytes of the log (first, end) ahead of the first row and of each restart: there trainers print settings.
+    """
 
     def __init__(self) -> None:
+        self.dropped: dict[str, int] = {}
+        self.openings: list[tuple[int, int]] = []
         self._cells: list[Mapping[str, float]] = []
         self._at: list[int] = []
         self._latest: dict[tuple[float, bool], Mapping[str, float]] = {}
         self._repeated = 0
-        self.dropped: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self._cells)
+
+    def __getitem__(self, row: int) -> Mapping[str, float]:
+        return self._cells[row]
 
     def add(self, record: Record, cells: Mapping[str, float]) -> None:
         """Add a row, unless its line may be cut off (counted), or another rank wrote the very same.
@@ -151,7 +165,7 @@ class Rows:
         if not record.whole:
             self.drop(TRUNCATED)
             return
-        key = (cells["step"], "val_loss" in cells)
+        key = (cells["step"], "loss" in cells)
         if self._latest.get(key) == cells:
             self._repeated += 1
             return
@@ -163,10 +177,41 @@ class Rows:
         """Count a record that cannot be made a row."""
         self.dropped[reason] = self.dropped.get(reason, 0) + 1
 
+    def runs(self) -> list["Rows"]:
+        """Take the runs of a log apart that were written one after the other, see `restarts`.
+
+        Returns
+        -------
+        list of Rows
+            In file order. Rows that are no train losses go with those before them. Of a last run that has hardly begun
+            the rows are dropped.
+        """
+        train = [row for row, cells in enumerate(self._cells) if "loss" in cells]
+        found = restarts.runs([self._cells[row]["step"] for row in train])
+        if len(found) > 1 and sum(one.end - one.first for one in found[-1]) < restarts.MIN_ROWS:
+            hardly_begun = len(self) - train[found[-1][0].first]
+            found.pop()
+        else:
+            hardly_begun = 0
+        firsts = [0, *(train[stretches[0].first] for stretches in found[1:]), len(self) - hardly_begun]
+        parts = []
+        for index, (first, end) in enumerate(zip(firsts, firsts[1:], strict=False)):
+            part = Rows()
+            part._cells, part._at = self._cells[first:end], self._at[first:end]
+            begins = [first, *(train[stretch.first] for stretch in found[index][1:])] if found else [first]
+            part.openings = [(self._at[row - 1] if row else 0, self._at[row]) for row in begins if self._at]
+            parts.append(part)
+        # What befell the file as a whole is told with its last run: a cut line is that of the last.
+        parts[-1].dropped, parts[-1]._repeated = self.dropped, self._repeated
+        if hardly_begun:
+            parts[-1].dropped[HARDLY_BEGUN] = hardly_begun
+        return parts
+
     def raw_log(
         self,
         path: Path,
         *,
+        label: str = "",
         facts: Facts | None = None,
         train_window: int | Literal["interval"] | None = None,
         train_ema: float | None = None,
@@ -189,6 +234,7 @@ class Rows:
             self._table(),
             locate,
             facts=facts,
+            label=label,
             train_window=train_window,
             train_ema=train_ema,
             dropped=self.dropped,
@@ -257,3 +303,10 @@ def _without_colours(data: bytes) -> bytes:
     if b"[0m" in data or b"[39m" in data:
         return _BARE_COLOURS.sub(b"", data)
     return data
+
+
+def nothing_found(path: Path, name: str, example: str) -> NotALogError:
+    """Return the error of a file that was read as a format, and holds no record of it."""
+    return NotALogError(
+        f"{path}: no records of the format {name} in it, such as '{example}'. Name another --format."
+    )

@@ -1,0 +1,156 @@
+"""MaxText's log.
+
+A step prints as ``completed step: 10, seconds: 1.234, TFLOP/s/device: .., Tokens/s/device: .., total_weights: 65536,
+loss: 4.123, lm_loss: ..``, an evaluation as ``Completed eval after train step 10, loss=4.123, ..`` (before 2026:
+``eval metrics after step: 10, loss=..``).
+
+Read in MaxText 0.2.5 (``common/metric_logger.py``, ``trainers/pre_train/train.py``, ``configs/pyconfig.py``). Steps
+count from 0: that of number N is the update N + 1, and so becomes step N + 1; an evaluation "after step N" comes
+after that update, and becomes N + 1, too. The loss is that of the batch of that step alone, with terms for balancing
+and the like added; ``lm_loss``, where printed, is without them, and is preferred (it prints as 0.000 where there is
+none).
+
+``total_weights`` counts the tokens of the step that the loss is a mean over, without padding. Where it wavers by
+little, its mean is the batch size. The learning rate is not printed; warmup and the start of the decay come from the
+settings ("Config param ..") that MaxText prints at the start.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from ebfit.runs.facts import Facts
+from ebfit.runs.formats.printed_settings import printed_settings
+from ebfit.runs.formats.text_lines import (
+    Record,
+    Rows,
+    TextLog,
+    nothing_found,
+    number,
+    opening,
+    read_text_log,
+)
+from ebfit.runs.raw_log import RawLog
+
+NAME = "maxtext"
+TRAINER = "MaxText"
+EXAMPLE = (
+    "completed step: 10, seconds: 1.234, TFLOP/s/device: 85.123, Tokens/s/device: 12912.300, total_weights: 65536, "
+    "loss: 4.123"
+)
+
+_START = re.compile(
+    rb"completed (?:profiler activation/deactivation )?step: \d|(?:Completed eval after train|eval metrics after) step"
+)
+_ANCHORS = (
+    b"completed step: ",
+    b"deactivation step: ",
+    b"eval after train step ",
+    b"eval metrics after step: ",
+)
+_STEP = re.compile(rb"completed (?:profiler activation/deactivation )?step: (?P<step>\d+), ")
+_LOSS = re.compile(rb"(?<= )(?P<name>loss|lm_loss|total_weights): (?P<value>[^\s,]+)")
+_EVALUATION = re.compile(
+    rb"(?:Completed eval after train step|eval metrics after step:) (?P<step>\d+), loss=(?P<val>[^\s,]+)"
+)
+_CONFIG = re.compile(rb"Config param (?P<name>\w+): (?P<value>\S+)")
+_SETTINGS = {
+    b"Config param max_target_length: ": re.compile(rb"Config param max_target_length: (?P<seq_len>\d+)\s*$"),
+    b"Config param learning_rate: ": re.compile(rb"Config param learning_rate: (?P<lr>\S+)\s*$"),
+}
+_PADDING = 0.2  # total_weights that differ by less differ by padding, not by the batch size
+_SAME = 1e-3
+
+
+def sniff(head: bytes, path: Path) -> bool:
+    """Claim text that holds a step of MaxText with a loss."""
+    log = opening(head, path)
+    return log is not None and any(
+        _STEP.match(record.text) and _LOSS.search(record.text)
+        for record in log.records(_START, *_ANCHORS[:2])
+    )
+
+
+def read(path: Path) -> list[RawLog]:
+    """Read the one run of a log.
+
+    Raises
+    ------
+    NotALogError
+        If there is no step with a loss in it.
+    """
+    log = read_text_log(path)
+    steps = [(record, cells) for record in log.records(_START, *_ANCHORS) if (cells := _cells(record))]
+    if not steps:
+        raise nothing_found(path, NAME, EXAMPLE)
+    warnings: list[str] = []
+    facts = printed_settings(log, path, _SETTINGS, warnings) or Facts(f"settings printed in {path.name}")
+    facts = _with_schedule(facts, _config(log), warnings)
+    facts = _with_batch_size(facts, [cells for _, cells in steps], warnings)
+    rows = Rows()
+    for record, cells in steps:
+        rows.add(record, cells)
+    return [rows.raw_log(path, facts=facts, train_window=1, warnings=warnings)]
+
+
+def _cells(record: Record) -> dict[str, float]:
+    if line := _EVALUATION.match(record.text):
+        return {"step": int(line["step"]) + 1, "val_loss": number(line["val"])}
+    line = _STEP.match(record.text)
+    if line is None:
+        return {}
+    found = {match["name"]: match["value"] for match in _LOSS.finditer(record.text)}
+    if b"loss" not in found:
+        return {}
+    cells = {"step": int(line["step"]) + 1, "loss": number(found[b"loss"])}
+    if found.get(b"lm_loss", b"0.000") != b"0.000":
+        cells["lm_loss"] = number(found[b"lm_loss"])
+    if b"total_weights" in found:
+        cells["batch_tokens"] = number(found[b"total_weights"])
+    return cells
+
+
+def _with_batch_size(facts: Facts, steps: Sequence[dict[str, float]], warnings: list[str]) -> Facts:
+    """Take the mean of token counts that waver with padding for the batch size, and drop them from the rows."""
+    counts = np.array([cells["batch_tokens"] for cells in steps if cells.get("batch_tokens", 0) > 0])
+    if (
+        not counts.size
+        or counts.max() <= counts.min() * (1 + _SAME)
+        or counts.max() > counts.min() * (1 + _PADDING)
+    ):
+        return facts
+    for cells in steps:
+        cells.pop("batch_tokens", None)
+    mean = float(counts.mean())
+    warnings.append(
+        f"total_weights lie between {counts.min():,.0f} and {counts.max():,.0f}, as with padding; their mean, "
+        f"{mean:,.0f}, is taken for the tokens of a step."
+    )
+    return replace(facts, batch_tokens=mean)
+
+
+def _config(log: TextLog) -> dict[bytes, bytes]:
+    matches = (_CONFIG.match(record.text) for record in log.records(_CONFIG, b"Config param "))
+    return {match["name"]: match["value"] for match in matches if match}
+
+
+def _with_schedule(facts: Facts, config: dict[bytes, bytes], warnings: list[str]) -> Facts:
+    """Add the ends of warmup and of the stable phase, which the settings give as parts of the schedule."""
+    total = number(config.get(b"learning_rate_schedule_steps", b""))
+    if not total > 0:
+        total = number(config.get(b"steps", b""))
+    warmup = total * number(config.get(b"warmup_steps_fraction", b""))
+    if not 0 <= warmup <= total:
+        return facts
+    facts = replace(facts, warmup_steps=int(warmup))
+    if b"cosine" in config.get(b"lr_schedule_type", b"").lower():
+        warnings.append(
+            "its learning rate decays as a cosine after warmup, going by the settings in the log, so that no phase of "
+            "it is stable; it cannot be compared with runs at a constant learning rate."
+        )
+        return facts
+    decay = total * number(config.get(b"wsd_decay_steps_fraction", b""))
+    return replace(facts, decay_start_step=int(total) - int(decay)) if 0 < decay < total else facts

@@ -1,0 +1,89 @@
+"""The console log of pre-training with karpathy/nanochat, and of autoresearch, which prints the same without newlines.
+
+A step prints as ``step 00010/21400 (0.05%) | loss: 7.123456 | lrm: 1.00 | dt: ..``, an evaluation as ``Step 00250 |
+Validation bpb: 1.234567``.
+
+Read in ``scripts/base_train.py`` of nanochat (2025 and 2026). Steps count from 0: that of number N is printed after the
+update N + 1, so it becomes step N + 1. An evaluation at step N comes after N updates. The loss is an exponential moving
+average over steps, with a weight of 0.9 of the past and without its bias to 0 at the start, of the last micro-batch of
+the first process; every step prints. Validation is in bits per byte, which is no loss in nats per token: it is kept as
+``val_bpb`` and used only if asked for.
+
+``lrm`` multiplies all learning rates, 1 on the plateau; "Scaling LRs by .." tells a further factor for the batch
+size. Their product is the learning rate here, relative to that of nanochat's reference batch. The batch size comes from
+"Total batch size 524,288 => ..", in tokens; the sequence length from "Tokens / micro-batch / rank: 32 x 2048".
+"""
+
+import re
+from pathlib import Path
+
+from ebfit.runs.formats.printed_settings import printed_settings
+from ebfit.runs.formats.text_lines import Rows, TextLog, nothing_found, number, opening, read_text_log
+from ebfit.runs.raw_log import RawLog
+
+NAME = "nanochat"
+TRAINER = "nanochat"
+EXAMPLE = "step 00010/21400 (0.05%) | loss: 7.123456 | lrm: 1.00 | dt: 410.12ms | tok/sec: 1,278,353"
+
+_EMA = 0.9
+_START = re.compile(rb"step \d+(?:/\d+)? \(|Step \d+ \| ")
+_ANCHORS = (b" | loss: ", b" | Validation bpb: ")
+_STEP = re.compile(
+    rb"step (?P<step>\d+)(?:/\d+)? \([\d.]+%\) \| loss: (?P<loss>\S+) \|(?:.*?\blrm: (?P<lrm>\S+) \|)?"
+)
+_EVALUATION = re.compile(rb"Step (?P<step>\d+) \| Validation bpb: (?P<bpb>\S+)")
+_LR_SCALE = re.compile(rb"Scaling LRs by (?P<scale>\S+) for batch size")
+_SETTINGS = {
+    b"Total batch size ": re.compile(rb"Total batch size (?P<batch_tokens>[\d,]+) =>"),
+    b"Tokens / micro-batch / rank: ": re.compile(rb"Tokens / micro-batch / rank: \d+ x (?P<seq_len>\d+) ="),
+}
+
+
+def sniff(head: bytes, path: Path) -> bool:
+    """Claim text that holds a step or an evaluation of nanochat."""
+    log = opening(head, path)
+    return log is not None and any(
+        _STEP.match(record.text) or _EVALUATION.match(record.text)
+        for record in log.records(_START, *_ANCHORS)
+    )
+
+
+def read(path: Path) -> list[RawLog]:
+    """Read the one run of a log.
+
+    Raises
+    ------
+    NotALogError
+        If there is no step in it.
+    """
+    log = read_text_log(path)
+    rows = Rows()
+    lr_scale = _lr_scale(log)
+    evaluations = 0
+    for record in log.records(_START, *_ANCHORS):
+        if line := _STEP.match(record.text):
+            cells = {"step": int(line["step"]) + 1, "loss": number(line["loss"])}
+            if line["lrm"]:
+                cells["lr"] = number(line["lrm"]) * lr_scale
+            rows.add(record, cells)
+        elif line := _EVALUATION.match(record.text):
+            evaluations += 1
+            rows.add(record, {"step": int(line["step"]), "val_bpb": number(line["bpb"])})
+    if not rows:
+        raise nothing_found(path, NAME, EXAMPLE)
+    warnings: list[str] = []
+    if evaluations:
+        warnings.append(
+            "validation is in bits per byte, which is no loss in nats per token, and was not used. --columns "
+            "val=val_bpb fits it all the same; targets are in bits per byte then."
+        )
+    facts = printed_settings(log, path, _SETTINGS, warnings)
+    return [rows.raw_log(path, facts=facts, train_ema=_EMA, warnings=warnings)]
+
+
+def _lr_scale(log: TextLog) -> float:
+    for record in log.records(_LR_SCALE, b"Scaling LRs by "):
+        line = _LR_SCALE.match(record.text)
+        scale = number(line["scale"]) if line else 1.0
+        return scale if scale > 0 else 1.0
+    return 1.0

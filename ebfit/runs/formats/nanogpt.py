@@ -1,0 +1,67 @@
+"""The console log of karpathy/nanoGPT, and of the many scripts that were made from it.
+
+An iteration prints as ``iter 10: loss 4.1234, time 123.45ms, mfu 12.34%``, an evaluation as ``step 250: train loss
+3.1234, val loss 3.2345``.
+
+Read in ``train.py`` of nanoGPT (2023 to 2025). Iterations count from 0: that of number N is logged after the update
+N + 1, and its loss is that of the batch of this update, so it becomes step N + 1. An evaluation at step N comes
+before the update of iteration N, after N updates. The loss is that of the last micro-batch of the first process
+alone, put back to scale: noisier than that of the batch, not biased. The loss on the train data in an evaluation is
+a mean over ``eval_iters`` batches; it is kept as ``train_loss_estimate`` and used only if asked for.
+
+The batch size comes from "tokens per iteration will be: 491,520", which counts all devices and the accumulation. The
+learning rate is not printed.
+"""
+
+import re
+from pathlib import Path
+
+from ebfit.runs.formats.printed_settings import printed_settings
+from ebfit.runs.formats.text_lines import Rows, nothing_found, number, opening, read_text_log
+from ebfit.runs.raw_log import RawLog
+
+NAME = "nanogpt"
+TRAINER = "nanoGPT"
+EXAMPLE = "iter 10: loss 4.1234, time 123.45ms, mfu 12.34%"
+
+_START = re.compile(rb"iter +\d+: loss |step +\d+: train loss ")
+_ANCHORS = (b": loss ", b": train loss ")
+_ITERATION = re.compile(rb"iter +(?P<iteration>\d+): loss (?P<loss>[^\s,]+), time ")
+_EVALUATION = re.compile(rb"step +(?P<step>\d+): train loss (?P<train>[^\s,]+), val loss (?P<val>[^\s,]+)")
+_SETTINGS = {
+    b"tokens per iteration will be: ": re.compile(
+        rb"tokens per iteration will be: (?P<batch_tokens>[\d,]+)(?=\s|$)"
+    )
+}
+
+
+def sniff(head: bytes, path: Path) -> bool:
+    """Claim text that holds an iteration or an evaluation of nanoGPT."""
+    log = opening(head, path)
+    return log is not None and any(
+        _ITERATION.match(record.text) or _EVALUATION.match(record.text)
+        for record in log.records(_START, *_ANCHORS)
+    )
+
+
+def read(path: Path) -> list[RawLog]:
+    """Read the one run of a log.
+
+    Raises
+    ------
+    NotALogError
+        If there is no iteration in it.
+    """
+    log = read_text_log(path)
+    rows = Rows()
+    for record in log.records(_START, *_ANCHORS):
+        if line := _ITERATION.match(record.text):
+            rows.add(record, {"step": int(line["iteration"]) + 1, "loss": number(line["loss"])})
+        elif line := _EVALUATION.match(record.text):
+            losses = {"val_loss": number(line["val"]), "train_loss_estimate": number(line["train"])}
+            rows.add(record, {"step": int(line["step"]), **losses})
+    if not rows:
+        raise nothing_found(path, NAME, EXAMPLE)
+    warnings: list[str] = []
+    facts = printed_settings(log, path, _SETTINGS, warnings)
+    return [rows.raw_log(path, facts=facts, train_window=1, warnings=warnings)]

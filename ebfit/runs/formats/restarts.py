@@ -1,0 +1,76 @@
+"""Restarts in a log: where the steps go back, and whether a run went on there or another one began.
+
+A job that was killed is often started again with the same log file. Steps then go back to the last checkpoint, and
+the records after it belong to the same run. If they go back to the very beginning, nothing was loaded: what follows
+is another run, and a curve made of both would be neither.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+# A run of fewer records of a loss tells nothing.
+MIN_ROWS = 5
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Rows between two restarts.
+
+    Attributes
+    ----------
+    first, end : int
+        Its rows, as those of a slice.
+    anew : bool
+        It begins at the beginning, not at a checkpoint.
+    """
+
+    first: int
+    end: int
+    anew: bool
+
+
+def stretches(steps: Sequence[float]) -> list[Stretch]:
+    """Find the restarts in a log.
+
+    Parameters
+    ----------
+    steps : sequence of float, shape (rows,)
+        The steps of its train losses in file order.
+
+    Returns
+    -------
+    list of Stretch
+        That cover all rows.
+    """
+    values = np.asarray(steps, dtype=float)
+    gaps = np.diff(values)
+    usual = float(np.median(gaps[gaps > 0])) if (gaps > 0).any() else 1.0
+    bounds = [0, *(np.flatnonzero(gaps < 0) + 1).tolist(), len(values)]
+    return [
+        Stretch(first, end, first == 0 or values[first] <= usual)
+        for first, end in zip(bounds, bounds[1:], strict=False)
+        if end > first
+    ]
+
+
+def runs(steps: Sequence[float]) -> list[list[Stretch]]:
+    """Sort the stretches of a log into runs.
+
+    A run that was begun anew after less than `MIN_ROWS` rows is part of the one after it, whose rows count where both
+    have some.
+
+    Parameters
+    ----------
+    steps : sequence of float, shape (rows,)
+        As `stretches` takes them.
+    """
+    found: list[list[Stretch]] = []
+    for stretch in stretches(steps):
+        rows_before = sum(one.end - one.first for one in found[-1]) if found else 0
+        if found and (not stretch.anew or rows_before < MIN_ROWS):
+            found[-1].append(stretch)
+        else:
+            found.append([stretch])
+    return found
