@@ -49,10 +49,13 @@ class _Line(NamedTuple):
 
 def sniff(head: bytes, path: Path) -> bool:
     """Claim a header in which a column "RUN - METRIC" has its __MIN and __MAX beside it."""
-    text = as_text(head)
-    if text is None:
+    first = head.split(b"\n", 1)[0]
+    if _LEAST.encode() not in first or as_text(head) is None:
         return False
-    names = next(csv.reader(io.StringIO(head.split(b"\n", 1)[0].decode("utf-8-sig", "replace"))), [])
+    try:
+        names = next(csv.reader(io.StringIO(first.decode("utf-8-sig", "replace"))), [])
+    except csv.Error:
+        return False
     return bool(_lines(names))
 
 
