@@ -13,7 +13,7 @@ from ebfit.runs.facts import RUN_JSON, how_far
 from ebfit.runs.formats import belongs_to_a_run, format_named, sniff
 from ebfit.runs.formats.bytes_of import read_head
 from ebfit.runs.names import stem
-from ebfit.runs.raw_log import LogFormat, LogInPieces, RawLog
+from ebfit.runs.raw_log import LogFormat, RawLog, in_pieces
 
 # A file of such a name in a folder is meant to be a log: not to recognise it is an error, not a reason to skip it.
 _LOG_SUFFIXES = {".csv", ".tsv", ".jsonl", ".ndjson"}
@@ -44,7 +44,7 @@ class LogFile:
 
     def read(self) -> list[RawLog]:
         """Read the runs that it holds; BadInputError if it is damaged."""
-        if isinstance(self.log_format, LogInPieces):
+        if in_pieces(self.log_format):
             return self.log_format.read_pieces(self.pieces)
         return self.log_format.read(self.path)
 
@@ -118,7 +118,7 @@ def _together(logs: Sequence[LogFile]) -> list[LogFile]:
     """Put files that are pieces of one run together."""
     runs: dict[tuple[str, Path], LogFile] = {}
     for log in logs:
-        run = log.log_format.run_of(log.path) if isinstance(log.log_format, LogInPieces) else log.path
+        run = log.log_format.run_of(log.path) if in_pieces(log.log_format) else log.path
         key = (log.log_format.NAME, run)
         first = runs.get(key, log)
         pieces = tuple(sorted({*first.pieces, log.path}))

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -80,7 +80,6 @@ class LogFormat(Protocol):
         ...
 
 
-@runtime_checkable
 class LogInPieces(LogFormat, Protocol):
     """A format of which several files are one run, such as a folder of event files."""
 
@@ -91,6 +90,11 @@ class LogInPieces(LogFormat, Protocol):
     def read_pieces(self, paths: Sequence[Path]) -> list[RawLog]:
         """Read the runs that these files, sorted by path, are the pieces of; BadInputError if one is damaged."""
         ...
+
+
+def in_pieces(log_format: LogFormat) -> TypeGuard[LogInPieces]:
+    """Tell whether several files of a format are one run; asking the protocol takes as long as reading a small file."""
+    return hasattr(log_format, "read_pieces")
 
 
 @runtime_checkable

@@ -41,6 +41,10 @@ FORMATS: tuple[LogFormat, ...] = (
 )
 
 
+# found once: asking a protocol takes longer than looking at a file
+_KEEPING_OTHER_FILES = tuple(log_format for log_format in FORMATS if isinstance(log_format, KeepsOtherFiles))
+
+
 def format_named(name: str) -> LogFormat:
     """Return a format by its name.
 
@@ -63,4 +67,4 @@ def sniff(head: bytes, path: Path) -> LogFormat | None:
 
 def belongs_to_a_run(path: Path) -> bool:
     """Tell whether a file lies beside the logs of a run and is none, as its checkpoints do."""
-    return any(isinstance(log_format, KeepsOtherFiles) and log_format.belongs(path) for log_format in FORMATS)
+    return any(log_format.belongs(path) for log_format in _KEEPING_OTHER_FILES)

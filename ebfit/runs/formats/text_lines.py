@@ -271,13 +271,13 @@ def opening(head: bytes, path: Path) -> TextLog | None:
     TextLog or None
         None if the file is no text.
     """
-    if as_text(head) is None:
-        return None
     return _opening(head, path)
 
 
 @lru_cache(maxsize=1)  # every text format asks for the same file in turn
-def _opening(head: bytes, path: Path) -> TextLog:
+def _opening(head: bytes, path: Path) -> TextLog | None:
+    if as_text(head) is None:
+        return None
     if len(head) < HEAD_BYTES:
         return TextLog(head)
     with open_log(path) as file:
