@@ -7,6 +7,7 @@ is another run, and a curve made of both would be neither.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -50,7 +51,7 @@ def stretches(steps: Sequence[float]) -> list[Stretch]:
     bounds = [0, *(np.flatnonzero(gaps < 0) + 1).tolist(), len(values)]
     return [
         Stretch(first, end, first == 0 or values[first] <= usual)
-        for first, end in zip(bounds, bounds[1:], strict=False)
+        for first, end in pairwise(bounds)
         if end > first
     ]
 

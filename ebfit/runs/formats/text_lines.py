@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -195,7 +196,7 @@ class Rows:
             hardly_begun = 0
         firsts = [0, *(train[stretches[0].first] for stretches in found[1:]), len(self) - hardly_begun]
         parts = []
-        for index, (first, end) in enumerate(zip(firsts, firsts[1:], strict=False)):
+        for index, (first, end) in enumerate(pairwise(firsts)):
             part = Rows()
             part._cells, part._at = self._cells[first:end], self._at[first:end]
             begins = [first, *(train[stretch.first] for stretch in found[index][1:])] if found else [first]
