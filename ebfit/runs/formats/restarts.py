@@ -8,10 +8,11 @@ is another run, and a curve made of both would be neither.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from itertools import pairwise
 
 import numpy as np
 
-# A run of fewer records of a loss tells nothing.
+# A run of fewer train losses tells nothing.
 MIN_ROWS = 5
 
 
@@ -50,7 +51,7 @@ def stretches(steps: Sequence[float]) -> list[Stretch]:
     usual = float(np.median(gaps[gaps > 0])) if (gaps > 0).any() else 1.0
     bounds = [0, *(np.flatnonzero(gaps < 0) + 1).tolist(), len(values)]
     return [
-        Stretch(first, end, first == 0 or values[first] <= usual)
+        Stretch(first, end, first == 0 or bool(values[first] <= usual))
         for first, end in pairwise(bounds)
         if end > first
     ]
@@ -59,8 +60,8 @@ def stretches(steps: Sequence[float]) -> list[Stretch]:
 def runs(steps: Sequence[float]) -> list[list[Stretch]]:
     """Sort the stretches of a log into runs.
 
-    A run that was begun anew after less than `MIN_ROWS` rows is part of the one after it, whose rows count where both
-    have some.
+    A run that had logged less than `MIN_ROWS` steps when it was begun anew is part of the one after it, whose rows
+    count where both have some.
 
     Parameters
     ----------
@@ -69,8 +70,8 @@ def runs(steps: Sequence[float]) -> list[list[Stretch]]:
     """
     found: list[list[Stretch]] = []
     for stretch in stretches(steps):
-        rows_before = sum(one.end - one.first for one in found[-1]) if found else 0
-        if found and (not stretch.anew or rows_before < MIN_ROWS):
+        so_far = {step for one in found[-1] for step in steps[one.first : one.end]} if found else ()
+        if found and (not stretch.anew or len(so_far) < MIN_ROWS):
             found[-1].append(stretch)
         else:
             found.append([stretch])

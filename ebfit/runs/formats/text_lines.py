@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
