@@ -17,7 +17,21 @@ def _loss(update: int) -> float:
 
 
 TORCHTITAN = "[rank0]:[titan] 2025-09-01 10:00:00,123 - root - INFO - "
+MEGATRON = "[2026-11-30 10:00:00.123456] "
 LOGS = {
+    "megatron": "------------------------ arguments ------------------------\n"
+    f"  seed {'.' * 44} 1234\n  seq_length {'.' * 38} 2048\n"
+    + "".join(
+        f" {MEGATRON}iteration {n:8d}/{40:8d} | consumed samples: {64 * n:12d} | elapsed time per iteration (ms): 9.3 | "
+        f"learning rate: 3.000000E-04 | global batch size: {64:5d} | lm loss: {_loss(n):.6E} | load_balancing_loss: "
+        "1.234567E+00 | loss scale: 1.0 | grad norm: nan | number of skipped iterations:   0 | number of nan iterations: "
+        "  0 |\n"
+        for n in UPDATES
+    )
+    + "-" * 80
+    + "\n validation loss at iteration 40 | lm loss value: 3.700000E+00 | lm loss PPL: 4.04E+01 | \n"
+    + "-" * 80
+    + "\n validation loss at iteration 40 on test set | lm loss value: 3.900000E+00 | lm loss PPL: 4.94E+01 | \n",
     "torchtitan": TORCHTITAN
     + "Trainer is initialized with local batch size 8, global batch size 64, gradient accumulation steps 2, sequence "
     "length 2048, total steps 40 (warmup 2)\n"
@@ -62,6 +76,7 @@ LOGS = {
 }
 # tokens per step as the log says it, and what its last validation is, at 40 updates
 BATCH = {
+    "megatron": 64 * 2048,
     "torchtitan": 64 * 2048,
     "olmo_core": 4096,
     "nanogpt": 491_520,
@@ -71,7 +86,7 @@ BATCH = {
     "maxtext": 65_536,
 }
 WITHOUT_VALIDATION = {"olmo_core", "nanochat"}
-AVERAGED = {"nanochat"}
+AVERAGED = {"nanochat"}  # a mean over the interval of one step is none
 
 
 def _read(folder: Path, name: str, text: str | None = None, **options: object) -> Run:
@@ -114,6 +129,47 @@ def test_the_batch_size_is_that_of_all_devices_as_the_log_says_it(name: str, tmp
 def test_a_log_without_a_batch_size_asks_for_it(tmp_path: Path):
     with pytest.raises(BadInputError, match="no batch size found"):
         _read(tmp_path, "llm_c", batch_tokens=None)
+
+
+def test_a_mean_over_the_interval_is_moved_to_the_middle_of_it(tmp_path: Path):
+    """Megatron logs the mean over the iterations since the line before: at 10, that of 6 to 10 stands at 8."""
+    lines = LOGS["megatron"].splitlines(keepends=True)
+    sparse = [line for line in lines if "elapsed" not in line or int(line.split("/")[0].split()[-1]) % 5 == 0]
+    run = _read(tmp_path, "megatron", "".join(sparse))
+    assert run.train.logged_steps.tolist() == list(range(5, 41, 5))
+    assert run.train.steps.tolist() == [update - 2.0 for update in range(5, 41, 5)]
+
+
+def test_a_ramp_of_the_batch_size_in_the_stable_phase_is_refused(tmp_path: Path):
+    text = LOGS["megatron"].replace(f"global batch size: {64:5d}", f"global batch size: {32:5d}", 20)
+    with pytest.raises(BadInputError, match="the batch size changes in the stable phase, between 32 and 64"):
+        _read(tmp_path, "megatron", text)
+
+
+def test_a_field_that_megatron_leaves_out_is_no_loss(tmp_path: Path):
+    """Where all iterations since the line before were skipped, or one was NaN, the loss is missing or nan."""
+    text = LOGS["megatron"].replace(f"lm loss: {_loss(7):.6E} | ", "").replace(f"{_loss(9):.6E}", "NAN")
+    run = _read(tmp_path, "megatron", text)
+    assert run.dropped == {"no loss in the row": 1, "loss is not a number": 1}
+    assert 7.0 not in run.train.steps
+    assert 9.0 not in run.train.steps
+
+
+def test_gpt_neox_prints_its_batch_size_among_its_arguments_only(tmp_path: Path):
+    text = (
+        f"  seq_length {'.' * 38} 2048updated\n  train_batch_size {'.' * 30} 64updated\n"
+        + "".join(
+            f" samples/sec: 51.234 | iteration {n:8d}/{40:8d} | elapsed time per iteration (ms): 9.6 | learning rate: "
+            f"6.000E-04 | approx flops per GPU: 150.3TFLOPS | lm_loss: {_loss(n):.6E} | number of skipped iterations:   "
+            "0 | number of nan iterations:   0 |\n"
+            for n in UPDATES
+        )
+        + " validation results at iteration 40 | lm_loss value: 3.700000E+00 | lm_loss_ppl value: 4.04E+01 | \n"
+    )
+    run = _read(tmp_path, "megatron", text, batch_tokens=None)
+    assert (run.format, run.batch_tokens, run.lr) == ("megatron", 64 * 2048, 6e-4)
+    assert run.train.loss.tolist() == pytest.approx([_loss(n) for n in UPDATES])
+    assert run.val.loss.tolist() == [3.7]
 
 
 def test_bits_per_byte_are_no_validation_loss_in_nats(tmp_path: Path):

@@ -17,7 +17,7 @@ does not.
 import re
 from pathlib import Path
 
-from ebfit.runs.formats.printed_settings import printed_settings
+from ebfit.runs.formats.printed_settings import runs_with_settings
 from ebfit.runs.formats.text_lines import Record, Rows, nothing_found, number, opening, read_text_log
 from ebfit.runs.raw_log import RawLog
 
@@ -51,7 +51,7 @@ def sniff(head: bytes, path: Path) -> bool:
 
 
 def read(path: Path) -> list[RawLog]:
-    """Read the one run of a log.
+    """Read the runs of a log.
 
     Raises
     ------
@@ -61,9 +61,8 @@ def read(path: Path) -> list[RawLog]:
     log = read_text_log(path)
     rows = Rows()
     last_step = 0
-    waiting: tuple[Record, float] | None = (
-        None  # a validation of the console, until the next step tells its own
-    )
+    # A validation of the console, until the next step tells that of it.
+    waiting: tuple[Record, float] | None = None
     for record in log.records(_START, *_ANCHORS):
         if line := _STEP.match(record.text):
             last_step = int(line["step"])
@@ -84,9 +83,7 @@ def read(path: Path) -> list[RawLog]:
         rows.add(waiting[0], {"step": last_step, "val_loss": waiting[1]})
     if not rows:
         raise nothing_found(path, NAME, EXAMPLE)
-    warnings: list[str] = []
-    facts = printed_settings(log, path, _SETTINGS, warnings)
-    return [rows.raw_log(path, facts=facts, train_window=1, warnings=warnings)]
+    return runs_with_settings(rows, log, path, _SETTINGS, train_window=1)
 
 
 def _train_cells(step: int, line: re.Match[bytes]) -> dict[str, float]:

@@ -16,14 +16,11 @@ settings ("Config param ..") that MaxText prints at the start.
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from ebfit.runs.facts import Facts
-from ebfit.runs.formats.printed_settings import printed_settings
+from ebfit.runs.formats.printed_settings import runs_with_settings
 from ebfit.runs.formats.text_lines import (
     Record,
     Rows,
@@ -33,7 +30,7 @@ from ebfit.runs.formats.text_lines import (
     opening,
     read_text_log,
 )
-from ebfit.runs.raw_log import RawLog
+from ebfit.runs.raw_log import RawLog, numbers
 
 NAME = "maxtext"
 TRAINER = "MaxText"
@@ -63,6 +60,8 @@ _SETTINGS = {
 }
 _PADDING = 0.2  # total_weights that differ by less differ by padding, not by the batch size
 _SAME = 1e-3
+_MAX_STEPS = 1e12
+_TOKENS = "batch_tokens"
 
 
 def sniff(head: bytes, path: Path) -> bool:
@@ -75,7 +74,7 @@ def sniff(head: bytes, path: Path) -> bool:
 
 
 def read(path: Path) -> list[RawLog]:
-    """Read the one run of a log.
+    """Read the runs of a log.
 
     Raises
     ------
@@ -86,14 +85,12 @@ def read(path: Path) -> list[RawLog]:
     steps = [(record, cells) for record in log.records(_START, *_ANCHORS) if (cells := _cells(record))]
     if not steps:
         raise nothing_found(path, NAME, EXAMPLE)
-    warnings: list[str] = []
-    facts = printed_settings(log, path, _SETTINGS, warnings) or Facts(f"settings printed in {path.name}")
-    facts = _with_schedule(facts, _config(log), warnings)
-    facts = _with_batch_size(facts, [cells for _, cells in steps], warnings)
     rows = Rows()
     for record, cells in steps:
         rows.add(record, cells)
-    return [rows.raw_log(path, facts=facts, train_window=1, warnings=warnings)]
+    runs = runs_with_settings(rows, log, path, _SETTINGS, train_window=1)
+    config = _config(log)
+    return [_with_batch_size(_with_schedule(run, config, path), path) for run in runs]
 
 
 def _cells(record: Record) -> dict[str, float]:
@@ -109,48 +106,59 @@ def _cells(record: Record) -> dict[str, float]:
     if found.get(b"lm_loss", b"0.000") != b"0.000":
         cells["lm_loss"] = number(found[b"lm_loss"])
     if b"total_weights" in found:
-        cells["batch_tokens"] = number(found[b"total_weights"])
+        cells[_TOKENS] = number(found[b"total_weights"])
     return cells
 
 
-def _with_batch_size(facts: Facts, steps: Sequence[dict[str, float]], warnings: list[str]) -> Facts:
-    """Take the mean of token counts that waver with padding for the batch size, and drop them from the rows."""
-    counts = np.array([cells["batch_tokens"] for cells in steps if cells.get("batch_tokens", 0) > 0])
-    if (
-        not counts.size
-        or counts.max() <= counts.min() * (1 + _SAME)
-        or counts.max() > counts.min() * (1 + _PADDING)
-    ):
-        return facts
-    for cells in steps:
-        cells.pop("batch_tokens", None)
+def _with_batch_size(run: RawLog, path: Path) -> RawLog:
+    """Take the mean of token counts that waver with padding for the batch size, in place of the counts."""
+    if _TOKENS not in run.table.column_names:
+        return run
+    counts = numbers(run.table.column(_TOKENS)).values
+    counts = counts[counts > 0]
+    least, most = (counts.min(), counts.max()) if counts.size else (0.0, 0.0)
+    if most <= least * (1 + _SAME) or most > least * (1 + _PADDING):
+        return run
     mean = float(counts.mean())
-    warnings.append(
-        f"total_weights lie between {counts.min():,.0f} and {counts.max():,.0f}, as with padding; their mean, "
-        f"{mean:,.0f}, is taken for the tokens of a step."
+    warning = (
+        f"total_weights lie between {least:,.0f} and {most:,.0f}, as with padding; their mean, {mean:,.0f}, is taken "
+        "for the tokens of a step."
     )
-    return replace(facts, batch_tokens=mean)
+    facts = replace(run.facts or _no_settings(path), batch_tokens=mean)
+    return replace(
+        run, table=run.table.drop_columns([_TOKENS]), facts=facts, warnings=[*run.warnings, warning]
+    )
 
 
 def _config(log: TextLog) -> dict[bytes, bytes]:
-    matches = (_CONFIG.match(record.text) for record in log.records(_CONFIG, b"Config param "))
-    return {match["name"]: match["value"] for match in matches if match}
+    """Return the settings that have one value in all of the log."""
+    found: dict[bytes, set[bytes]] = {}
+    for record in log.records(_CONFIG, b"Config param "):
+        if line := _CONFIG.match(record.text):
+            found.setdefault(line["name"], set()).add(line["value"])
+    return {name: values.pop() for name, values in found.items() if len(values) == 1}
 
 
-def _with_schedule(facts: Facts, config: dict[bytes, bytes], warnings: list[str]) -> Facts:
+def _with_schedule(run: RawLog, config: dict[bytes, bytes], path: Path) -> RawLog:
     """Add the ends of warmup and of the stable phase, which the settings give as parts of the schedule."""
     total = number(config.get(b"learning_rate_schedule_steps", b""))
     if not total > 0:
         total = number(config.get(b"steps", b""))
     warmup = total * number(config.get(b"warmup_steps_fraction", b""))
-    if not 0 <= warmup <= total:
-        return facts
-    facts = replace(facts, warmup_steps=int(warmup))
+    if not 0 <= warmup <= total <= _MAX_STEPS:
+        return run
+    facts = replace(run.facts or _no_settings(path), warmup_steps=int(warmup))
     if b"cosine" in config.get(b"lr_schedule_type", b"").lower():
-        warnings.append(
+        warning = (
             "its learning rate decays as a cosine after warmup, going by the settings in the log, so that no phase of "
             "it is stable; it cannot be compared with runs at a constant learning rate."
         )
-        return facts
+        return replace(run, facts=facts, warnings=[*run.warnings, warning])
     decay = total * number(config.get(b"wsd_decay_steps_fraction", b""))
-    return replace(facts, decay_start_step=int(total) - int(decay)) if 0 < decay < total else facts
+    if 0 < decay < total:
+        facts = replace(facts, decay_start_step=int(total) - int(decay))
+    return replace(run, facts=facts)
+
+
+def _no_settings(path: Path) -> Facts:
+    return Facts(f"settings printed in {path.name}")

@@ -17,7 +17,7 @@ size. Their product is the learning rate here, relative to that of nanochat's re
 import re
 from pathlib import Path
 
-from ebfit.runs.formats.printed_settings import printed_settings
+from ebfit.runs.formats.printed_settings import runs_with_settings
 from ebfit.runs.formats.text_lines import Rows, TextLog, nothing_found, number, opening, read_text_log
 from ebfit.runs.raw_log import RawLog
 
@@ -49,7 +49,7 @@ def sniff(head: bytes, path: Path) -> bool:
 
 
 def read(path: Path) -> list[RawLog]:
-    """Read the one run of a log.
+    """Read the runs of a log.
 
     Raises
     ------
@@ -77,8 +77,7 @@ def read(path: Path) -> list[RawLog]:
             "validation is in bits per byte, which is no loss in nats per token, and was not used. --columns "
             "val=val_bpb fits it all the same; targets are in bits per byte then."
         )
-    facts = printed_settings(log, path, _SETTINGS, warnings)
-    return [rows.raw_log(path, facts=facts, train_ema=_EMA, warnings=warnings)]
+    return runs_with_settings(rows, log, path, _SETTINGS, train_ema=_EMA, warnings=warnings)
 
 
 def _lr_scale(log: TextLog) -> float:

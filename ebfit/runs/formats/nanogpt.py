@@ -16,7 +16,7 @@ learning rate is not printed.
 import re
 from pathlib import Path
 
-from ebfit.runs.formats.printed_settings import printed_settings
+from ebfit.runs.formats.printed_settings import runs_with_settings
 from ebfit.runs.formats.text_lines import Rows, nothing_found, number, opening, read_text_log
 from ebfit.runs.raw_log import RawLog
 
@@ -45,7 +45,7 @@ def sniff(head: bytes, path: Path) -> bool:
 
 
 def read(path: Path) -> list[RawLog]:
-    """Read the one run of a log.
+    """Read the runs of a log.
 
     Raises
     ------
@@ -62,6 +62,4 @@ def read(path: Path) -> list[RawLog]:
             rows.add(record, {"step": int(line["step"]), **losses})
     if not rows:
         raise nothing_found(path, NAME, EXAMPLE)
-    warnings: list[str] = []
-    facts = printed_settings(log, path, _SETTINGS, warnings)
-    return [rows.raw_log(path, facts=facts, train_window=1, warnings=warnings)]
+    return runs_with_settings(rows, log, path, _SETTINGS, train_window=1)

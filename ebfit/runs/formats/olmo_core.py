@@ -22,9 +22,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ebfit.runs.formats.printed_settings import runs_with_settings
 from ebfit.runs.formats.text_lines import (
     Record,
     Rows,
+    TextLog,
     nothing_found,
     number,
     opening,
@@ -36,6 +38,7 @@ NAME = "olmo_core"
 TRAINER = "OLMo-core and OLMo"
 EXAMPLE = "[step=10/1000,epoch=1] and below it, indented, train/CE loss=3.456"
 
+_INDENT = b"    "
 _EVALUATION_WITHOUT_STEP = b"evals in "
 _START = re.compile(rb"\[step=\d|(?:train|throughput|optim|eval)/[^=\n]*=|evals in ")
 _ANCHORS = (
@@ -59,7 +62,8 @@ _COLUMNS = {
 _LOSS_NAMES = (b"CE loss", b"CrossEntropyLoss")
 _FINISHED = re.compile(rb"evals in [\d.]+ seconds\. Metrics:")
 _UNITS = {b"B": 1e9, b"T": 1e12, b"P": 1e15, b"E": 1e18}
-_LR_DIGITS = 0.01  # a learning rate below this is printed with one or two digits
+_FOUR_DECIMALS = (1e-4, 1e-2)  # learning rates that are printed with one or two digits
+_SINGLE = 1e-6  # metrics pass through single precision
 
 
 @dataclass
@@ -87,14 +91,15 @@ def sniff(head: bytes, path: Path) -> bool:
 
 
 def read(path: Path) -> list[RawLog]:
-    """Read the one run of a log.
+    """Read the runs of a log.
 
     Raises
     ------
     NotALogError
         If there is no step with a loss in it.
     """
-    found = _find(path)
+    log = read_text_log(path)
+    found = _find(log)
     steps = [step for step in found.steps if len(step.cells) > 1]
     if not steps:
         raise nothing_found(path, NAME, EXAMPLE)
@@ -108,22 +113,22 @@ def read(path: Path) -> list[RawLog]:
             f"{found.evaluations_without_step} evaluations are printed without their step and were left out. The log "
             "of W&B or the metrics file has them, or let the console logger print 'eval/*'."
         )
-    if 0 < max(step.cells.get("lr", 0.0) for step in steps) < _LR_DIGITS:
+    if _FOUR_DECIMALS[0] <= max(step.cells.get("lr", 0.0) for step in steps) < _FOUR_DECIMALS[1]:
         warnings.append(
             "the learning rate is printed with 4 decimals, too few to see where warmup ends and decay begins. Give "
             "--warmup-steps and --stable-until."
         )
-    return [rows.raw_log(path, train_window=1, warnings=warnings)]
+    return runs_with_settings(rows, log, path, {}, train_window=1, warnings=warnings)
 
 
-def _find(path: Path) -> _Found:
+def _find(log: TextLog) -> _Found:
     found = _Found()
-    for record in read_text_log(path).records(_START, *_ANCHORS):
+    for record in log.records(_START, *_ANCHORS):
         if line := _STEP.match(record.text):
             found.steps.append(_Step(record, {"step": int(line["step"])}))
         elif record.text.startswith(_EVALUATION_WITHOUT_STEP):
             found.evaluations_without_step += _FINISHED.match(record.text) is not None
-        elif found.steps and not record.before.strip() and (line := _METRIC.match(record.text)):
+        elif found.steps and record.before.endswith(_INDENT) and (line := _METRIC.match(record.text)):
             _add_metric(found.steps[-1], line["name"], line["value"], record.whole)
     return found
 
@@ -151,7 +156,8 @@ def _compute_rounded_tokens(steps: Sequence[_Step]) -> None:
         return
     batch_tokens = exact[0]["tokens"] / exact[0]["step"] if exact[0]["step"] else 0.0
     if all(
-        abs(step.cells["tokens"] - batch_tokens * step.cells["step"]) <= max(step.rounding, 0.5)
+        abs(step.cells["tokens"] - batch_tokens * step.cells["step"])
+        <= max(step.rounding, _SINGLE * step.cells["tokens"])
         for step in counted
     ):
         for step in counted:

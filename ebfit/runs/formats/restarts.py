@@ -8,7 +8,6 @@ is another run, and a curve made of both would be neither.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from itertools import pairwise
 
 import numpy as np
 

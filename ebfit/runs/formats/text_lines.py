@@ -8,9 +8,8 @@ rather than splitting it into lines is what makes it fast: most lines are no rec
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import pairwise
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -185,29 +184,46 @@ class Rows:
         Returns
         -------
         list of Rows
-            In file order. Rows that are no train losses go with those before them. Of a last run that has hardly begun
-            the rows are dropped.
+            In file order. Of a last run that has hardly begun the rows are dropped.
         """
         train = [row for row, cells in enumerate(self._cells) if "loss" in cells]
         found = restarts.runs([self._cells[row]["step"] for row in train])
         if len(found) > 1 and sum(one.end - one.first for one in found[-1]) < restarts.MIN_ROWS:
-            hardly_begun = len(self) - train[found[-1][0].first]
+            hardly_begun = len(self) - self._begin(train, found[-1][0].first)
             found.pop()
         else:
             hardly_begun = 0
-        firsts = [0, *(train[stretches[0].first] for stretches in found[1:]), len(self) - hardly_begun]
+        begins = [[self._begin(train, stretch.first) for stretch in stretches] for stretches in found] or [
+            [0]
+        ]
+        firsts = [*(rows[0] for rows in begins), len(self) - hardly_begun]
         parts = []
         for index, (first, end) in enumerate(pairwise(firsts)):
             part = Rows()
             part._cells, part._at = self._cells[first:end], self._at[first:end]
-            begins = [first, *(train[stretch.first] for stretch in found[index][1:])] if found else [first]
-            part.openings = [(self._at[row - 1] if row else 0, self._at[row]) for row in begins if self._at]
+            part.openings = [
+                (self._at[row - 1] if row else 0, self._at[row]) for row in begins[index] if self._at
+            ]
             parts.append(part)
         # What befell the file as a whole is told with its last run: a cut line is that of the last.
         parts[-1].dropped, parts[-1]._repeated = self.dropped, self._repeated
         if hardly_begun:
             parts[-1].dropped[HARDLY_BEGUN] = hardly_begun
         return parts
+
+    def _begin(self, train: Sequence[int], nth: int) -> int:
+        """Return the row at which a stretch begins that has the nth train loss for its first.
+
+        Evaluations ahead of that loss are part of it if they lie before the end of the stretch ahead.
+        """
+        if nth == 0:
+            return 0
+        last = train[nth - 1]
+        return next(
+            row
+            for row in range(last + 1, train[nth] + 1)
+            if self._cells[row]["step"] < self._cells[last]["step"]
+        )
 
     def raw_log(
         self,

@@ -17,7 +17,8 @@ import re
 from pathlib import Path
 from typing import Literal
 
-from ebfit.runs.formats.printed_settings import printed_settings
+from ebfit.errors import BadInputError
+from ebfit.runs.formats.printed_settings import runs_with_settings
 from ebfit.runs.formats.text_lines import Rows, nothing_found, number, opening, read_text_log
 from ebfit.runs.raw_log import RawLog
 
@@ -37,7 +38,6 @@ _SETTINGS = {
         rb"sequence length (?P<seq_len>\d+), total steps \d+(?: \(warmup (?P<warmup_steps>\d+)\))?"
     )
 }
-_UNSEEN_LOSS = "loss not seen by this rank"
 
 
 def sniff(head: bytes, path: Path) -> bool:
@@ -47,30 +47,37 @@ def sniff(head: bytes, path: Path) -> bool:
 
 
 def read(path: Path) -> list[RawLog]:
-    """Read the one run of a log.
+    """Read the runs of a log.
 
     Raises
     ------
     NotALogError
         If there is no step in it.
+    BadInputError
+        If no rank that wrote to it sees the loss.
     """
     log = read_text_log(path)
     rows = Rows()
     windows: set[int | Literal["interval"] | None] = set()
+    unseen = 0
     for record in log.records(_START, _ANCHOR):
         line = _LINE.match(record.text)
         if line is None:
             continue
         loss = number(line["loss"])
         if loss < 0:
-            rows.drop(_UNSEEN_LOSS)
+            unseen += 1
             continue
         rows.add(record, {"step": int(line["step"]), "val_loss" if line["validate"] else "loss": loss})
         if not line["validate"]:
             windows.add(1 if line["grad_norm"] else None if line["tflops"] else "interval")
+    if unseen and not rows:
+        raise BadInputError(
+            f"{path}: only ranks that see no loss wrote to it (loss: -1), as under pipeline parallelism. Use the log of "
+            "a rank of the last stage (LOG_RANK)."
+        )
     if not rows:
         raise nothing_found(path, NAME, EXAMPLE)
-    warnings: list[str] = []
-    facts = printed_settings(log, path, _SETTINGS, warnings)
+    warnings = [f"{unseen} lines of ranks that see no loss (-1) were passed over."] if unseen else []
     window = windows.pop() if len(windows) == 1 else None
-    return [rows.raw_log(path, facts=facts, train_window=window, warnings=warnings)]
+    return runs_with_settings(rows, log, path, _SETTINGS, train_window=window, warnings=warnings)
