@@ -73,8 +73,8 @@ def read(path: Path) -> list[RawLog]:
             windows.add(1 if line["grad_norm"] else None if line["tflops"] else "interval")
     if unseen and not rows:
         raise BadInputError(
-            f"{path}: only ranks that see no loss wrote to it (loss: -1), as under pipeline parallelism. Use the log of "
-            "a rank of the last stage (LOG_RANK)."
+            f"{path}: only ranks that see no loss wrote it (loss: -1), as under pipeline parallelism. Use the log "
+            "of a rank of the last stage (LOG_RANK)."
         )
     if not rows:
         raise nothing_found(path, NAME, EXAMPLE)
