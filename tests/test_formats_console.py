@@ -140,6 +140,24 @@ def test_a_mean_over_the_interval_is_moved_to_the_middle_of_it(tmp_path: Path):
     assert run.train.steps.tolist() == [update - 2.0 for update in range(5, 41, 5)]
 
 
+def test_a_log_that_begins_anew_holds_two_runs(tmp_path: Path):
+    log = tmp_path / "train.log"
+    log.write_text(LOGS["megatron"] + LOGS["megatron"].replace("3.000000E-04", "6.000000E-04"))
+    runs = read_runs([log], ReadOptions(warmup_steps=1))
+    assert sorted(run.lr for run in runs) == [3e-4, 6e-4]
+    assert [len(run.train.steps) for run in runs] == [40, 40]
+
+
+def test_a_run_that_went_on_from_a_checkpoint_is_one_run(tmp_path: Path):
+    """The job died at 40 and was started again from 20: what it logged then counts."""
+    lines = [line for line in LOGS["megatron"].splitlines(keepends=True) if "elapsed" in line]
+    again = [line.replace("lm loss: 3.", "lm loss: 2.") for line in lines[20:]]
+    run = _read(tmp_path, "megatron", "".join(lines + again), batch_tokens=1000)
+    assert run.train.steps.tolist() == list(UPDATES)
+    assert run.train.loss[:20].tolist() == pytest.approx([_loss(n) for n in range(1, 21)])
+    assert run.train.loss[20:].tolist() == pytest.approx([_loss(n) - 1 for n in range(21, 41)])
+
+
 def test_a_ramp_of_the_batch_size_in_the_stable_phase_is_refused(tmp_path: Path):
     text = LOGS["megatron"].replace(f"global batch size: {64:5d}", f"global batch size: {32:5d}", 20)
     with pytest.raises(BadInputError, match="the batch size changes in the stable phase, between 32 and 64"):
