@@ -78,6 +78,8 @@ def read(path: Path) -> list[RawLog]:
             else:
                 rows.add(record, _train_cells(int(line["step"]) + 1, line))
         elif line := _VALIDATION.match(record.text):
+            if waiting and last_step:  # the last of a run that another one follows
+                rows.add(waiting[0], {"step": last_step, "val_loss": waiting[1]})
             waiting = record, number(line["val"])
     if waiting and last_step:
         rows.add(waiting[0], {"step": last_step, "val_loss": waiting[1]})
