@@ -164,32 +164,6 @@ def test_a_ramp_of_the_batch_size_in_the_stable_phase_is_refused(tmp_path: Path)
         _read(tmp_path, "megatron", text)
 
 
-def test_a_field_that_megatron_leaves_out_is_no_loss(tmp_path: Path):
-    """Where all iterations since the line before were skipped, or one was NaN, the loss is missing or nan."""
-    text = LOGS["megatron"].replace(f"lm loss: {_loss(7):.6E} | ", "").replace(f"{_loss(9):.6E}", "NAN")
-    run = _read(tmp_path, "megatron", text)
-    assert run.dropped == {"no loss in the row": 1, "loss is not a number": 1}
-    assert 7.0 not in run.train.steps
-    assert 9.0 not in run.train.steps
-
-
-def test_gpt_neox_prints_its_batch_size_among_its_arguments_only(tmp_path: Path):
-    text = (
-        f"  seq_length {'.' * 38} 2048updated\n  train_batch_size {'.' * 30} 64updated\n"
-        + "".join(
-            f" samples/sec: 51.234 | iteration {n:8d}/{40:8d} | elapsed time per iteration (ms): 9 | learning rate: "
-            f"6.000E-04 | approx flops per GPU: 1.3TFLOPS | lm_loss: {_loss(n):.6E} | number of skipped iterations:   "
-            "0 | number of nan iterations:   0 |\n"
-            for n in UPDATES
-        )
-        + " validation results at iteration 40 | lm_loss value: 3.700000E+00 | lm_loss_ppl value: 4.04E+01 | \n"
-    )
-    run = _read(tmp_path, "megatron", text, batch_tokens=None)
-    assert (run.format, run.batch_tokens, run.lr) == ("megatron", 64 * 2048, 6e-4)
-    assert run.train.loss.tolist() == pytest.approx([_loss(n) for n in UPDATES])
-    assert run.val.loss.tolist() == [3.7]
-
-
 def test_bits_per_byte_are_no_validation_loss_in_nats(tmp_path: Path):
     run = _read(tmp_path, "nanochat")
     assert any("bits per byte" in text and "val=val_bpb" in text for text in run.warnings)

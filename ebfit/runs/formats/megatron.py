@@ -1,69 +1,102 @@
-"""Megatron-LM's console log, and those of Megatron-Bridge, Megatron-DeepSpeed and GPT-NeoX, which print the same
-fields.
+"""Console logs of Megatron-LM, Megatron-Bridge and Megatron-DeepSpeed.
 
-An iteration prints as `` iteration 100/ 1000 | consumed samples: 51200 | .. | learning rate: 1.000000E-04 | global
-batch size: 512 | lm loss: 2.345678E+00 | ..``, a validation as `` validation loss at iteration 100 | lm loss value:
-2.4E+00 | ..`` (GPT-NeoX: ``validation results at``).
+An interval prints as `` iteration 100/ 1000 | consumed samples: 51200 | .. | learning rate: 1.0E-04 | global batch
+size: 512 | lm loss: 2.3E+00 | ..``, behind a timestamp in newer versions; an evaluation as `` validation loss at
+iteration 1000 | lm loss value: 2.3E+00 | ..``.
 
-Read in ``megatron/training/training.py`` of megatron-core 0.19.2 and ``training/utils/train_utils.py`` of
-Megatron-Bridge 0.6.2. Iterations count optimizer updates from 1; skipped ones count. The loss is the mean over the
-iterations since the line before that were not skipped; where all were, or one was NaN, the field is missing or NaN.
-Evaluations on the test set come after training and are left out.
+Read in megatron-core 0.17 to 0.19 (``training_log`` and ``evaluate_and_print_results`` in ``training/training.py``),
+megatron-bridge 0.6 (``training/utils/train_utils.py``, ``training/eval.py``), and logs of Megatron-DeepSpeed of 2021
+to 2024. Iterations count from 1, an iteration whose update was skipped for an overflow included. The loss is the
+mean over all iterations since the line before, skipped ones left out.
 
-``global batch size`` is that of the iteration, in sequences, so a ramp shows. ``consumed samples`` times the
-sequence length, which Megatron prints among its arguments ("seq_length ... 4096"), are the tokens. GPT-NeoX prints
-neither; its argument ``train_batch_size`` is the batch of all devices with accumulation, in sequences.
+- A loss that is not a number is not printed at all: a whole line without one is a NaN. An interval in which every
+  update was skipped has a loss of zero, or none: no measurement.
+- Tokens are "consumed tokens" where Megatron-DeepSpeed prints them, else consumed samples times the sequence length
+  of the arguments printed at the start. Both are right while the batch size is ramped up.
+- Losses on the test set, after training, are left out; of several validation sets each has its column.
 """
 
 import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from ebfit.runs.formats.printed_settings import runs_with_settings
-from ebfit.runs.formats.text_lines import Record, Rows, TextLog, nothing_found, number, opening, read_text_log
-from ebfit.runs.raw_log import RawLog
+import numpy as np
+import pyarrow as pa
+
+from ebfit.runs.formats.printed_settings import Settings, printed_settings
+from ebfit.runs.formats.text_lines import (
+    TRUNCATED,
+    Record,
+    Rows,
+    TextLog,
+    nothing_found,
+    number,
+    opening,
+    read_text_log,
+)
+from ebfit.runs.raw_log import RawLog, numbers
 
 NAME = "megatron"
-TRAINER = "Megatron-LM, Megatron-Bridge, Megatron-DeepSpeed, GPT-NeoX"
-EXAMPLE = " iteration      100/    1000 | consumed samples:        51200 | .. | lm loss: 2.345678E+00 | .."
+TRAINER = "Megatron-LM, Megatron-Bridge and Megatron-DeepSpeed"
+EXAMPLE = (
+    "iteration 100/ 1000 | consumed samples: 51200 | .. | learning rate: 1.0E-04 | global batch size: 512 | "
+    "lm loss: 2.3E+00 | .."
+)
+CUT_OFF = "line cut off by another"
+SAMPLES = "consumed_samples"
 
-_START = re.compile(rb"iteration +\d+/ *\d+ \||validation (?:loss|results) at iteration +\d+")
-_ANCHORS = (b"iteration ",)
-_ITERATION = re.compile(rb"iteration +(?P<step>\d+)/ *\d+ \|")
-_VALIDATION = re.compile(rb"validation (?:loss|results) at iteration +(?P<step>\d+)(?P<which>[^|]*)\|")
-_FIELD = re.compile(rb" *(?P<name>[^:|]+?)(?P<value_of> value)?: +(?P<value>[^ |]+) *\|")
+START = re.compile(
+    rb"\biteration +(?P<step>\d+)/ *\d+ \|"
+    rb"|\bvalidation(?:-(?P<set>\S+))? (?:loss|results) at iteration (?P<val_step>\d+)(?: on (?P<part>\w+) set)? \|"
+)
+ANCHORS = (b"| elapsed time per iteration", b"validation")
+_LOSSES = (b"| lm loss:", b"| lm_loss:", b"| loss:", b"| reduced_train_loss:")
+_VAL_LOSS = re.compile(rb"\| (?:lm[ _])?loss value: *(\S+) \|")
+_LAST_FIELD = b"| number of skipped iterations:"
 _COLUMNS = {
-    b"lm loss": "loss",
-    b"lm_loss": "loss",
-    b"learning rate": "lr",
-    b"global batch size": "batch_sequences",
-    b"consumed tokens": "tokens",
-    b"consumed samples": "consumed_samples",
+    "lr": b"| learning rate:",
+    "batch_sequences": b"| global batch size:",
+    SAMPLES: b"| consumed samples:",
+    "tokens": b"| consumed tokens:",
 }
 
 
-def _argument(name: str, fact: str) -> re.Pattern[bytes]:
-    """Return what finds an argument as Megatron prints it, ``  seq_length ........ 4096``; NeoX adds "updated"."""
-    return re.compile(rf"  {name} \.{{2,}} ?(?P<{fact}>\d{{1,15}})(?:updated|default)?\s*$".encode())
+def setting(name: str, fact: str, number: str = r"[\d.]*\d(?:[eE][-+]?\d+)?") -> Settings:
+    """Return where an argument is printed.
+
+    ``  name ....... 4096`` by Megatron-LM, ``  name: 4096`` by Megatron-Bridge, ``  name ... 4096...updated`` by NeoX.
+    """
+    pattern = re.compile(
+        rf" {name}(?: \.+|:) +(?P<{fact}>{number})(?=\.*(?:updated|default)?(?:\s|$))".encode()
+    )
+    return {f" {name} .".encode(): pattern, f" {name}: ".encode(): pattern}
 
 
-_SETTINGS = {
-    b"  seq_length .": _argument("seq_length", "seq_len"),
-    b"  train_batch_size .": _argument("train_batch_size", "batch_sequences"),
-    b"  seed .": _argument("seed", "seed"),
+_SETTINGS: Settings = {
+    **setting("seq_length", "seq_len"),
+    **setting("lr", "lr"),
+    **setting("seed", "seed"),
+    # It is zero where warmup is given in samples or as a share.
+    **setting("lr_warmup_iters", "warmup_steps", r"[1-9]\d*"),
 }
 
 
 def sniff(head: bytes, path: Path) -> bool:
-    """Claim text that holds an iteration with Megatron's fields."""
+    """Claim text with an iteration that counts samples or tokens."""
     log = opening(head, path)
     return log is not None and any(
-        _ITERATION.match(record.text) and b"elapsed time per iteration" in record.text
-        for record in log.records(_START, *_ANCHORS)
+        record.start["step"] and counts_samples(record) for record in log.records(START, *ANCHORS)
     )
 
 
+def counts_samples(record: Record) -> bool:
+    """Tell whether an iteration counts what it consumed, as GPT-NeoX does not."""
+    return _COLUMNS[SAMPLES] in record.text or _COLUMNS["tokens"] in record.text
+
+
 def read(path: Path) -> list[RawLog]:
-    """Read the runs of a log.
+    """Read the runs of a log, one after the other.
 
     Raises
     ------
@@ -71,43 +104,75 @@ def read(path: Path) -> list[RawLog]:
         If there is no iteration in it.
     """
     log = read_text_log(path)
-    seq_len = _sequence_length(log)
-    rows = Rows()
-    for record in log.records(_START, *_ANCHORS):
-        if cells := _iteration(record, seq_len) or _validation(record):
-            rows.add(record, cells)
+    rows = iterations(log)
     if not rows:
         raise nothing_found(path, NAME, EXAMPLE)
-    return runs_with_settings(rows, log, path, _SETTINGS, train_window="interval")
+    return runs_of(rows, log, path, _SETTINGS)
 
 
-def _sequence_length(log: TextLog) -> int | None:
-    """Return the sequence length where the log prints one, the same in all its arguments."""
-    anchor, pattern = next(iter(_SETTINGS.items()))
-    found = {record.start["seq_len"] for record in log.records(pattern, anchor)}
-    return int(found.pop()) if len(found) == 1 else None
+def iterations(log: TextLog) -> Rows:
+    """Read iterations and evaluations."""
+    rows = Rows()
+    for record in log.records(START, *ANCHORS):
+        if record.start["step"]:
+            cells = _train_cells(record)
+            if cells is None:
+                rows.drop(CUT_OFF if record.whole else TRUNCATED)
+            else:
+                rows.add(record, cells)
+        elif record.start["part"] != b"test" and (loss := _VAL_LOSS.search(record.text)):
+            name = record.start["set"]
+            column = f"validation/{name.decode('utf-8', 'replace')}/loss" if name else "val_loss"
+            rows.add(record, {"step": int(record.start["val_step"]), column: number(loss[1])})
+    return rows
 
 
-def _iteration(record: Record, seq_len: int | None) -> dict[str, float]:
-    line = _ITERATION.match(record.text)
-    if line is None:
-        return {}
-    cells = {"step": float(line["step"])} | {
-        _COLUMNS[field["name"]]: number(field["value"])
-        for field in _FIELD.finditer(record.text, line.end())
-        if field["name"] in _COLUMNS
-    }
-    samples = cells.pop("consumed_samples", None)
-    if samples is not None and seq_len is not None:
-        cells.setdefault("tokens", samples * seq_len)
+def runs_of(rows: Rows, log: TextLog, path: Path, settings: Settings) -> list[RawLog]:
+    """Make the runs of a log, with the arguments printed ahead of each."""
+    found = []
+    runs = rows.runs()
+    for index, run in enumerate(runs, start=1):
+        warnings: list[str] = []
+        facts = printed_settings(log, path, run.openings, settings, warnings)
+        label = f"run {index}" if len(runs) > 1 else ""
+        raw = run.raw_log(path, label=label, facts=facts, train_window="interval", warnings=warnings)
+        if facts is not None and facts.seq_len is not None:
+            raw = replace(raw, table=_with_tokens(raw.table, facts.seq_len))
+        found.append(raw)
+    return found
+
+
+def _train_cells(record: Record) -> dict[str, float] | None:
+    """Return the cells of an iteration; None if its line is not whole."""
+    text = record.text
+    cells: dict[str, float] = {"step": int(record.start["step"])}
+    for column, name in _COLUMNS.items():
+        if (value := _field(text, name)) is not None:
+            cells[column] = value
+    loss = next((value for name in _LOSSES if (value := _field(text, name)) is not None), None)
+    skipped = _field(text, _LAST_FIELD)
+    if loss is None or np.isnan(loss):
+        if skipped is None:
+            return None
+        if loss is not None or skipped == 0:
+            cells["loss"] = np.nan
+    elif loss != 0:
+        cells["loss"] = loss
     return cells
 
 
-def _validation(record: Record) -> dict[str, float]:
-    line = _VALIDATION.match(record.text)
-    if line is None or b"test" in line["which"]:
-        return {}
-    for field in _FIELD.finditer(record.text, line.end()):
-        if field["value_of"] and _COLUMNS.get(field["name"]) == "loss":
-            return {"step": float(line["step"]), "val_loss": number(field["value"])}
-    return {}
+def _field(text: bytes, name: bytes) -> float | None:
+    """Return the number between a name and the next bar; None if there is none."""
+    at = text.find(name)
+    if at < 0:
+        return None
+    end = text.find(b"|", at + len(name))
+    return number(text[at + len(name) : end]) if end >= 0 else None
+
+
+def _with_tokens(table: Any, seq_len: int) -> Any:
+    if "tokens" in table.column_names or SAMPLES not in table.column_names:
+        return table
+    samples = numbers(table[SAMPLES])
+    tokens = pa.array(samples.values * seq_len, mask=samples.empty, from_pandas=False)
+    return table.append_column("tokens", tokens)
