@@ -61,6 +61,7 @@ def build_run(raw: RawLog, path: Path, format_name: str, row: Facts | None, opti
             f"{path}: no usable row ({_reasons(Counter(raw.dropped)) or 'it has none'}). Correct it, or remove it."
         )
     place = path if raw.folder is None else raw.folder / path.name
+    called = raw.label or raw.name
     beside = facts_beside(place)
     written = [facts for facts in (row, beside, raw.facts) if facts is not None]
     try:
@@ -84,9 +85,7 @@ def build_run(raw: RawLog, path: Path, format_name: str, row: Facts | None, opti
     warnings += _seq_len_warnings(seq_len, written, options)
     problems: list[str] = []
     phase = _stable_phase(path, columns, steps, written, options, problems)
-    batch = _batch_size(
-        path, place, raw.label, columns, steps, phase, row, written, seq_len, options, problems
-    )
+    batch = _batch_size(path, place, called, columns, steps, phase, row, written, seq_len, options, problems)
     run = Run(
         name=printable(
             _first(written[: 1 if row else 0], "name")
@@ -99,8 +98,8 @@ def build_run(raw: RawLog, path: Path, format_name: str, row: Facts | None, opti
         batch_tokens=batch.tokens,
         batch_source=batch.source,
         seq_len=seq_len,
-        lr=phase.lr if phase.lr is not None else _first(written, "lr") or names.lr_in_name(place, raw.label),
-        seed=_seed(columns, written, place, raw.label),
+        lr=phase.lr if phase.lr is not None else _first(written, "lr") or names.lr_in_name(place, called),
+        seed=_seed(columns, written, place, called),
         rows=rows,
         dropped=dict(dropped),
         stable_from=phase.first_step,

@@ -39,6 +39,8 @@ _GENERIC = {
 }
 # TensorBoard's event files are named after the machine, and `dgx-b200` is no batch size.
 _OF_A_HOST = re.compile(r"events\.out\.tfevents\.")
+# The folders that Lightning's loggers make say nothing of a run.
+_OF_A_LOGGER = re.compile(r"lightning_logs|version_\d+")
 _SUFFIXES = {".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".log", ".gz", ".zst"}
 
 
@@ -121,7 +123,8 @@ def unique_names(names: Sequence[str], paths: Sequence[Path]) -> list[str]:
 def _names(path: Path, label: str) -> list[str]:
     parents = path.absolute().parents
     own = [] if _OF_A_HOST.match(path.name) else [stem(path)]
-    return [label, *own, *(parent.name for parent in list(parents)[:2])]
+    folders = [parent.name for parent in parents if not _OF_A_LOGGER.fullmatch(parent.name)]
+    return [label, *own, *folders[:2]]
 
 
 def _named_batch(match: re.Match[str]) -> NamedBatch:

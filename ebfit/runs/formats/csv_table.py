@@ -33,7 +33,9 @@ _EMPTY_CELLS = ["", "null", "NULL", "Null", "None", "none", "NA", "N/A", "n/a", 
 
 
 @dataclass(frozen=True)
-class _Header:
+class Header:
+    """The line with the names of the columns."""
+
     names: list[str]
     delimiter: str
     line: int  # its line number, from 1
@@ -41,7 +43,7 @@ class _Header:
 
 def sniff(head: bytes, path: Path) -> bool:
     """Claim text whose first line that is no comment holds two or more names."""
-    return _find_header(head) is not None
+    return find_header(head) is not None
 
 
 def read(path: Path) -> list[RawLog]:
@@ -52,7 +54,7 @@ def read(path: Path) -> list[RawLog]:
     BadInputError
         If there is no header, or the rows cannot be split into cells.
     """
-    header = _find_header(read_head(path))
+    header = find_header(read_head(path))
     if header is None:
         raise BadInputError(
             f"{path}: no header line with column names, separated by commas, semicolons or tabs."
@@ -76,7 +78,7 @@ def read(path: Path) -> list[RawLog]:
     return [RawLog(table, locate, dropped=_count_dropped(path, table, ragged))]
 
 
-def _parse(source: Any, header: _Header, on_invalid_row: Callable[[Any], str] | None) -> Any:
+def _parse(source: Any, header: Header, on_invalid_row: Callable[[Any], str] | None) -> Any:
     return pyarrow.csv.read_csv(
         source,
         pyarrow.csv.ReadOptions(column_names=header.names, skip_rows=header.line),
@@ -85,7 +87,7 @@ def _parse(source: Any, header: _Header, on_invalid_row: Callable[[Any], str] | 
     )
 
 
-def _parse_ragged(path: Path, header: _Header) -> tuple[Any, list[str]]:
+def _parse_ragged(path: Path, header: Header) -> tuple[Any, list[str]]:
     """Parse a file in which some rows, comments among them, have another number of cells; return those, too."""
     ragged: list[str] = []
 
@@ -102,7 +104,8 @@ def _parse_ragged(path: Path, header: _Header) -> tuple[Any, list[str]]:
     return _parse(native_bytes(data), header, skip), ragged
 
 
-def _find_header(head: bytes) -> _Header | None:
+def find_header(head: bytes) -> Header | None:
+    """Return the first line that is no comment, if it holds two or more names."""
     if as_text(head) is None:
         return None
     for number, line in enumerate(head.splitlines(), start=1):
@@ -117,7 +120,7 @@ def _find_header(head: bytes) -> _Header | None:
         looks_like_json = shown.lstrip()[:1] in "{["
         if len(names) < 2 or looks_like_json or any(_is_number(name) for name in names):
             return None
-        return _Header(names, delimiter, number)
+        return Header(names, delimiter, number)
     return None
 
 
@@ -142,7 +145,7 @@ def _count_dropped(path: Path, table: Any, ragged: list[str]) -> dict[str, int]:
     return dropped
 
 
-def _line_of_row(data: bytes, header: _Header, row: int) -> int:
+def _line_of_row(data: bytes, header: Header, row: int) -> int:
     """Count lines again, now that a message needs one: slow, but only on the way out."""
     lines = data.splitlines()[header.line :]
     cells = [

@@ -29,6 +29,7 @@ from ebfit.runs.formats.json_lines import table_of_records
 from ebfit.runs.raw_log import RawLog
 
 NAME = "hf_trainer"
+STATE = "trainer_state.json"
 TRAINER = "Hugging Face Trainer, and trainers built on it (TRL, Axolotl, LLaMA-Factory)"
 EXAMPLE = 'trainer_state.json: {"global_step": 20, "log_history": [{"loss": 3.2, "learning_rate": 0.0003, "step": 10}]}'
 _HISTORY = re.compile(rb'"log_history"\s*:\s*\[')
@@ -46,6 +47,12 @@ def run_of(path: Path) -> Path:
     """Return the output folder: the state files of its checkpoints are one run."""
     folder = path.parent
     return folder.parent if _CHECKPOINT.fullmatch(folder.name) else folder
+
+
+def belongs(path: Path) -> bool:
+    """Tell whether a file lies in a checkpoint: weights, tokenizers and configurations do."""
+    in_checkpoint = _CHECKPOINT.fullmatch(path.parent.name) is not None
+    return in_checkpoint and path.name != STATE and (path.parent / STATE).is_file()
 
 
 def read(path: Path) -> list[RawLog]:
@@ -76,7 +83,8 @@ def read_pieces(paths: Sequence[Path]) -> list[RawLog]:
     states.sort(key=lambda state: (-len(state.records), len(state.path.parts), str(state.path)))
     longest: list[_State] = []
     for state in states:
-        whole = next((other for other in longest if state.shared_with(other)), None)
+        # A checkpoint from before the first record holds none.
+        whole = next((other for other in longest if state.shared_with(other) or not state.records), None)
         if whole is None:
             longest.append(state)
         elif state.shared_with(whole) < len(state.records):

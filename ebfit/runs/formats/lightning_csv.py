@@ -1,0 +1,366 @@
+"""Lightning's CSVLogger: ``<name>/version_N/metrics.csv``.
+
+What it writes, read in lightning 2.6.6 (`loggers/csv_logs.py`, `trainer/connectors/logger_connector/` and
+`loops/training_epoch_loop.py` of lightning.pytorch):
+
+- ``step`` counts the optimizer updates made *before* the one that is logged, from 0, whatever the accumulation; a
+  record at step 49 is that of update 50. Validations run before the count goes up, so theirs is the same. Every step
+  is moved by one here. (With manual optimization the trainer sees no accumulation, and counts every micro-batch.)
+- A train loss logged at a step is that of its last micro-batch, on one device unless ``sync_dist`` was given.
+  Logged ``on_epoch``, too, it has two columns, ``train_loss_step`` and ``train_loss_epoch``, a mean over the epoch.
+- What a validation logs ``on_step`` has the number of the validation batch for a step, and is left out.
+- Train losses, validation losses and learning rates stand on rows of their own, which repeat steps.
+- A resumed run begins a new ``version_N``, as does every other run with the same ``name``.
+
+LitGPT writes such files with Fabric's CSVLogger, whose step is the caller's: there it counts micro-batches.
+"""
+
+import csv
+import re
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ebfit.errors import BadInputError
+from ebfit.runs.columns import normalised, surest_column
+from ebfit.runs.facts import Facts, facts_from
+from ebfit.runs.formats import csv_table
+from ebfit.runs.formats.bytes_of import HEAD_BYTES, read_bytes, read_head
+from ebfit.runs.formats.json_lines import table_of_records
+from ebfit.runs.formats.yaml_mapping import read_mapping
+from ebfit.runs.raw_log import RawLog, numbers
+
+NAME = "lightning_csv"
+TRAINER = "Lightning (CSVLogger), LitGPT"
+EXAMPLE = "<name>/version_0/metrics.csv: epoch,lr-AdamW,step,train_loss,val_loss"
+HPARAMS = "hparams.yaml"
+TRAINED_AGAIN = "trained again after a resumption"
+_VERSION = re.compile(r"version_(\d{1,9})")
+_MOSTLY = 0.8
+# What is logged while validating or testing has the number of its batch for a step.
+_OF_A_BATCH = re.compile(r"(val|valid|validation|eval|dev|test)_(.*_)?step(_dataloader_idx_\d+)?")
+_OF_THE_OPTIMIZER = re.compile(r"lr-.*-(momentum|weight_decay)")
+
+
+@dataclass(frozen=True)
+class _Beginning:
+    """How a file begins: its first step, and steps between train losses (None if the file is too short to tell)."""
+
+    first: int
+    gap: int | None
+
+    @property
+    def late(self) -> bool:
+        """Whether steps before it must have been made elsewhere: the first record would have been earlier."""
+        return self.gap is not None and self.first + 1 > self.gap
+
+
+def sniff(head: bytes, path: Path) -> bool:
+    """Claim CSV with columns ``epoch`` and ``step``, laid out as Lightning does, whose steps count from 0."""
+    rows = _rows_of_head(head)
+    epochs = [row["epoch"] for row in rows if row["epoch"]]
+    if not epochs or not all(epoch.isdecimal() for epoch in epochs):
+        return False
+    names = list(rows[0])
+    laid_out = names == sorted(names) or any(not cell for row in rows for cell in row.values())
+    # Python's csv module, which Lightning uses, ends lines with \r\n.
+    return laid_out and count_from_zero(_steps_of_losses(rows), resumed=b"\r\n" in head)
+
+
+def count_from_zero(steps: Sequence[int], *, resumed: bool) -> bool:
+    """Tell by the steps of losses whether they count from 0: every 50 updates they are then 49, 99, 149 and so on.
+
+    Parameters
+    ----------
+    steps : sequence of int
+        Rising.
+    resumed : bool
+        What to say of losses at every step that begin late, of which nothing can be told.
+    """
+    if len(steps) < 2:
+        return False
+    gap = statistics.mode(after - before for before, after in pairwise(steps))
+    if gap == 1:
+        return steps[0] == 0 or (resumed and steps[0] > 1)
+    return sum((step + 1) % gap == 0 for step in steps) >= _MOSTLY * len(steps)
+
+
+def run_of(path: Path) -> Path:
+    """Return the file in which a run begins: that of its first version.
+
+    Versions stand side by side for different runs, and for a run that was resumed. One that begins with the first
+    steps is a run of its own. One that begins later goes on from an earlier version that reached its first step, if
+    only one run did so, and if the hyperparameters beside the two are the same.
+    """
+    version = _VERSION.fullmatch(path.parent.name)
+    if version is None or not _begins_late(path):
+        return path
+    roots: dict[Path, None] = {}
+    for earlier in _earlier_versions(path, int(version[1])):
+        if _goes_on(earlier, path):
+            roots[run_of(earlier)] = None
+    return next(iter(roots)) if len(roots) == 1 else path
+
+
+def belongs(path: Path) -> bool:
+    """Tell whether a file holds the hyperparameters or a checkpoint of a run."""
+    if path.name == HPARAMS:
+        return (path.parent / "metrics.csv").is_file()
+    return path.suffix == ".ckpt"
+
+
+def read(path: Path) -> list[RawLog]:
+    """Read one file.
+
+    Raises
+    ------
+    BadInputError
+        If it is no CSV with a column ``step``.
+    """
+    return read_pieces([path])
+
+
+def read_pieces(paths: Sequence[Path]) -> list[RawLog]:
+    """Read the versions of one run.
+
+    Raises
+    ------
+    BadInputError
+        If one is no CSV with a column ``step``.
+    """
+    paths = sorted(paths, key=_number)
+    logs = [_read_one(path) for path in paths]
+    for index, (earlier, later) in enumerate(pairwise(logs)):
+        logs[index] = _until(earlier, later)
+    starts = np.cumsum([0, *(log.table.num_rows for log in logs)])
+
+    def locate(row: int) -> str:
+        piece = int(np.searchsorted(starts, row, side="right")) - 1
+        where = logs[piece].locate(row - int(starts[piece]))
+        return where if len(logs) == 1 else f"{paths[piece].parent.name}, {where}"
+
+    dropped: Counter[str] = Counter()
+    for log in logs:
+        dropped.update(log.dropped)
+    warnings = [warning for log in logs for warning in log.warnings]
+    if _begins_late(paths[0]):
+        warnings.append(
+            f"the log begins at step {_beginning(paths[0]).first + 1:,}, as that of a run that was resumed. What came "
+            "before is missing: no earlier version beside it is clearly of the same run."
+        )
+    table = logs[0].table
+    if len(logs) > 1:
+        table = pa.concat_tables([_as_numbers(log.table) for log in logs], promote_options="default")
+    return [replace(logs[-1], table=table, locate=locate, dropped=dict(dropped), warnings=warnings)]
+
+
+def _rows_of_head(head: bytes) -> list[dict[str, str]]:
+    """Return the whole rows among the first bytes of a file; none unless it has steps and epochs."""
+    header = csv_table.find_header(head)
+    if header is None or header.delimiter != "," or not {"epoch", "step"} <= set(header.names):
+        return []
+    if len(set(header.names)) < len(header.names):
+        return []
+    lines = head.decode("utf-8-sig", errors="replace").splitlines()[header.line :]
+    if len(head) >= HEAD_BYTES:
+        lines = lines[:-1]
+    try:
+        cells = list(csv.reader(lines))
+    except csv.Error:
+        return []
+    return [dict(zip(header.names, row, strict=True)) for row in cells if len(row) == len(header.names)]
+
+
+def _steps_of_losses(rows: Sequence[dict[str, str]]) -> list[int]:
+    """Return the rising steps of train losses, or of all rows where there are none; none if a step is no step."""
+    loss = surest_column("loss", list(rows[0]))
+    with_loss = [row for row in rows if loss is not None and row[loss]] or rows
+    if not all(row["step"].isdecimal() and len(row["step"]) < 16 for row in with_loss):
+        return []
+    return sorted({int(row["step"]) for row in with_loss})
+
+
+def _beginning(path: Path) -> _Beginning:
+    rows = _rows_of_head(read_head(path))
+    steps = _steps_of_losses(rows) if rows else []
+    if not steps:
+        return _Beginning(0, None)
+    gaps = [after - before for before, after in pairwise(steps)]
+    return _Beginning(steps[0], statistics.mode(gaps) if gaps else None)
+
+
+def _begins_late(path: Path) -> bool:
+    return _beginning(path).late
+
+
+def _number(path: Path) -> tuple[int, str]:
+    version = _VERSION.fullmatch(path.parent.name)
+    return (int(version[1]) if version else -1, str(path))
+
+
+def _earlier_versions(path: Path, number: int) -> list[Path]:
+    """Return the files of earlier versions, oldest first."""
+    folders = path.parent.parent.glob("version_*")
+    files = [
+        folder / path.name
+        for folder in folders
+        if (version := _VERSION.fullmatch(folder.name)) is not None and int(version[1]) < number
+    ]
+    return sorted((file for file in files if file.is_file()), key=_number)
+
+
+def _goes_on(earlier: Path, later: Path) -> bool:
+    """Tell whether a file begins where another had come to, or before its end, and is of the same hyperparameters."""
+    begins, began = _beginning(later), _beginning(earlier)
+    if began.first >= begins.first or _hparams(earlier) != _hparams(later):
+        return False
+    try:
+        steps = numbers(_read_one(earlier).table.column("step")).values
+    except BadInputError:
+        return False
+    updates = steps[np.isfinite(steps)].max(initial=0.0)
+    return bool(begins.first < updates + (begins.gap or 1))
+
+
+def _hparams(path: Path) -> dict[str, Any]:
+    return read_mapping(path.parent / HPARAMS)
+
+
+def _read_one(path: Path) -> RawLog:
+    log = _read_rows(path)
+    if "step" not in log.table.column_names:
+        raise BadInputError(
+            f"{path}: no metrics.csv of Lightning: it has no column step. Leave out --format {NAME}."
+        )
+    if len(set(log.table.column_names)) < len(log.table.column_names):
+        raise BadInputError(f"{path}: two columns have the same name. Rename one in the header.")
+    table, litgpt = log.table, "iter" in log.table.column_names
+    steps = numbers(table.column("step")).values + 1
+    of_batches = [name for name in table.column_names if _OF_A_BATCH.fullmatch(normalised(name))]
+    for name in of_batches:
+        steps[~numbers(table.column(name)).empty] = np.nan
+    left_out = [*of_batches, *filter(_OF_THE_OPTIMIZER.fullmatch, table.column_names), "step"]
+    if litgpt and {"tokens", "total_tokens"} <= set(table.column_names):
+        left_out.append("tokens")  # of one device
+    table = table.drop_columns(left_out)
+    table = table.append_column("step", pa.array(steps, from_pandas=True))
+    warnings = [*log.warnings, _LITGPT] if litgpt else log.warnings
+    return replace(log, table=table, facts=_facts(path), train_window=_window(table), warnings=warnings)
+
+
+_LITGPT = (
+    "the steps of a log with a column 'iter', as LitGPT writes, count micro-batches. If gradients were accumulated, "
+    "give --micro-steps, the micro-batches of a device to an update."
+)
+
+
+def _facts(path: Path) -> Facts | None:
+    """Return what the hyperparameters that the module saved say."""
+    hparams = _hparams(path)
+    if not hparams:
+        return None
+    size = hparams.get("batch_size")
+    hint = (
+        f"The batch_size ({size}) in {HPARAMS} may leave out devices and accumulation: give --batch-tokens."
+        if isinstance(size, int)
+        else None
+    )
+    return replace(facts_from(hparams, HPARAMS, strict=False), batch_hint=hint)
+
+
+def _window(table: Any) -> int | None:
+    """Return 1 where the train loss is that of a step; None where it may be the mean over an epoch."""
+    loss = surest_column("loss", table.column_names)
+    if loss is None or "epoch" not in table.column_names:
+        return None
+    epochs = numbers(table.column("epoch")).values[~numbers(table.column(loss)).empty]
+    return 1 if len(epochs) > 2 * len(np.unique(epochs)) else None
+
+
+def _until(earlier: RawLog, later: RawLog) -> RawLog:
+    """Cut off what a version logged past the checkpoint that the next one went on from."""
+    steps = numbers(earlier.table.column("step")).values
+    others = numbers(later.table.column("step")).values
+    first = others[np.isfinite(others)].min(initial=np.inf)
+    past = steps >= first
+    with_loss = np.zeros(len(steps), dtype=bool)
+    for role in ("loss", "val"):
+        name = surest_column(role, earlier.table.column_names)
+        if name is not None:
+            with_loss |= ~numbers(earlier.table.column(name)).empty
+    again = int(np.count_nonzero(past & with_loss))
+    kept = np.flatnonzero(~past)
+    dropped = {**earlier.dropped, TRAINED_AGAIN: again} if again else earlier.dropped
+    return replace(
+        earlier,
+        table=earlier.table.take(kept),
+        locate=lambda row: earlier.locate(int(kept[row])),
+        dropped=dropped,
+    )
+
+
+def _as_numbers(table: Any) -> Any:
+    """Make all columns floats: one that is empty in one file has another type there than in the next."""
+    cells = {name: numbers(table.column(name)) for name in table.column_names}
+    return pa.table(
+        {
+            name: pa.array(values, pa.float64(), mask=empty, from_pandas=False)
+            for name, (values, empty) in cells.items()
+        }
+    )
+
+
+def _read_rows(path: Path) -> RawLog:
+    """Read a file as CSV; one in which further header lines follow, part by part."""
+    header = csv_table.find_header(read_head(path))
+    if header is None or "step" not in header.names:
+        (log,) = csv_table.read(path)
+        return log
+    data = read_bytes(path)
+    parts = _parts(data)
+    if len(parts) < 2:
+        (log,) = csv_table.read(path)
+        return log
+    records: list[dict[str, str]] = []
+    lines: list[int] = []
+    wrong = 0
+    for first_line, part in parts:
+        names, *rows = list(csv.reader(part))
+        for line, row in enumerate(rows, start=first_line + 1):
+            if len(row) != len(names):
+                wrong += bool(row)
+                continue
+            records.append({name: cell for name, cell in zip(names, row, strict=True) if cell})
+            lines.append(line)
+    return RawLog(
+        table_of_records(records),
+        lambda row: f"line {lines[row]}",
+        dropped={"wrong number of cells": wrong} if wrong else {},
+    )
+
+
+def _parts(data: bytes) -> list[tuple[int, list[str]]]:
+    """Return the lines from each header to the next, with the line number of the header, where there are several."""
+    starts: list[int] = []
+    at = data.find(b"step")
+    while at >= 0:
+        start = data.rfind(b"\n", 0, at) + 1
+        end = data.find(b"\n", at)
+        end = end if end >= 0 else len(data)
+        if b"step" in [cell.strip() for cell in data[start:end].split(b",")]:
+            starts.append(start)
+        at = data.find(b"step", end)
+    if len(starts) < 2:
+        return []
+    parts = []
+    for start, end in pairwise([*starts, len(data)]):
+        text = data[start:end].decode("utf-8-sig", errors="replace").replace("\0", "")
+        parts.append((data.count(b"\n", 0, start) + 1, text.splitlines()))
+    return parts
