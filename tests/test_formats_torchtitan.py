@@ -6,6 +6,7 @@ import pytest
 from console_logs import curve, runs_in, the_run_in
 
 from ebfit.errors import BadInputError
+from ebfit.runs import read_runs
 from ebfit.runs.formats import torchtitan
 
 RED, GREEN, YELLOW, BLUE = "\033[31m", "\033[32m", "\033[33m", "\033[34m"
@@ -42,9 +43,17 @@ def test_steps_and_validations_count_updates_from_1(tmp_path: Path):
     run = the_run_in(tmp_path, text, "torchtitan")
     assert curve(run, "loss") == [(1, 12.24271), (10, 9.5), (20, 8.125)]
     assert curve(run, "val_loss") == [(10, 9.25)]
-    assert (run.facts.batch_sequences, run.facts.seq_len, run.facts.warmup_steps) == (64, 8192, 200)
+    assert (run.facts.batch_sequences, run.facts.seq_len) == (64, 8192)
     assert run.train_window == 1
     assert run.dropped == {}
+
+
+def test_a_warmup_without_a_word_on_decay_is_no_stable_phase(tmp_path: Path):
+    """torchtitan lowers the learning rate from the end of the warmup on, unless told otherwise, and prints none."""
+    log = tmp_path / "train.log"
+    log.write_text(initialised(64) + "".join(step(n, 9 - n / 500) for n in range(10, 1001, 10)))
+    (run,) = read_runs([log])
+    assert any("the stable phase is guessed" in warning for warning in run.warnings)
 
 
 @pytest.mark.parametrize("rate", ["wps: 1,234  ", "tps: 1,234  "])

@@ -147,13 +147,13 @@ def _with_schedule(run: RawLog, config: dict[bytes, bytes], path: Path) -> RawLo
     warmup = total * number(config.get(b"warmup_steps_fraction", b""))
     if not 0 <= warmup <= total <= _MAX_STEPS:
         return run
-    facts = replace(run.facts or _no_settings(path), warmup_steps=int(warmup))
     if b"cosine" in config.get(b"lr_schedule_type", b"").lower():
         warning = (
             "its learning rate decays as a cosine after warmup, going by the settings in the log, so that no phase of "
             "it is stable; it cannot be compared with runs at a constant learning rate."
         )
-        return replace(run, facts=facts, warnings=[*run.warnings, warning])
+        return replace(run, warnings=[*run.warnings, warning])
+    facts = replace(run.facts or _no_settings(path), warmup_steps=int(warmup))
     decay = total * number(config.get(b"wsd_decay_steps_fraction", b""))
     if 0 < decay < total:
         facts = replace(facts, decay_start_step=int(total) - int(decay))
