@@ -4,7 +4,11 @@ A test here writes a plan with one of our exports, hands the text to the trainer
 with the trainer's own code. Simulators of the same rules, which need nothing installed, are among the ordinary tests.
 """
 
+import os
+
 import pytest
+
+os.environ["DO_NOT_TRACK"] = "true"  # MLflow would report its use, also of a test
 
 
 def pytest_configure(config: pytest.Config) -> None:
