@@ -8,9 +8,11 @@ from pathlib import Path
 
 from ebfit.errors import BadInputError
 from ebfit.runs.formats import (
+    composer_text,
     csv_table,
     ebfit_log,
     hf_trainer,
+    internevo,
     json_columns,
     json_lines,
     lightning_csv,
@@ -21,6 +23,7 @@ from ebfit.runs.formats import (
     modded_nanogpt,
     nanochat,
     nanogpt,
+    nanotron,
     neox,
     olmo_core,
     torchtitan,
@@ -36,6 +39,9 @@ FORMATS: tuple[LogFormat, ...] = (
     json_columns,
     megatron,
     neox,
+    composer_text,
+    internevo,
+    nanotron,
     torchtitan,
     olmo_core,
     maxtext,

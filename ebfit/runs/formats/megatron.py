@@ -123,7 +123,7 @@ def iterations(log: TextLog) -> Rows:
         elif record.start["part"] != b"test" and (loss := _VAL_LOSS.search(record.text)):
             name = record.start["set"]
             column = f"validation/{name.decode('utf-8', 'replace')}/loss" if name else "val_loss"
-            rows.add(record, {"step": int(record.start["val_step"]), column: number(loss[1])})
+            rows.add(record, {"step": number(record.start["val_step"]), column: number(loss[1])})
     return rows
 
 
@@ -145,7 +145,7 @@ def runs_of(rows: Rows, log: TextLog, path: Path, settings: Settings) -> list[Ra
 def _train_cells(record: Record) -> dict[str, float] | None:
     """Return the cells of an iteration; None if its line is not whole."""
     text = record.text
-    cells: dict[str, float] = {"step": int(record.start["step"])}
+    cells: dict[str, float] = {"step": number(record.start["step"])}
     for column, name in _COLUMNS.items():
         if (value := _field(text, name)) is not None:
             cells[column] = value

@@ -145,7 +145,9 @@ class Rows:
         self._cells: list[Mapping[str, float]] = []
         self._at: list[int] = []
         self._latest: dict[tuple[float, bool], Mapping[str, float]] = {}
+        self._first_step: float | None = None
         self._repeated = 0
+        self._maybe_repeated: list[int] = []
 
     def __len__(self) -> int:
         return len(self._cells)
@@ -168,9 +170,13 @@ class Rows:
             return
         key = (cells["step"], "loss" in cells)
         if self._latest.get(key) == cells:
-            self._repeated += 1
-            return
+            if "loss" not in cells or cells["step"] != self._first_step:
+                self._repeated += 1
+                return
+            self._maybe_repeated.append(len(self))
         self._latest[key] = cells
+        if "loss" in cells and self._first_step is None:
+            self._first_step = cells["step"]
         self._cells.append(cells)
         self._at.append(record.start.start())
 
@@ -186,6 +192,7 @@ class Rows:
         list of Rows
             In file order. Of a last run that has hardly begun the rows are dropped.
         """
+        self._settle_first_steps()
         train = [row for row, cells in enumerate(self._cells) if "loss" in cells]
         found = restarts.runs([self._cells[row]["step"] for row in train])
         if len(found) > 1 and sum(one.end - one.first for one in found[-1]) < restarts.MIN_ROWS:
@@ -210,6 +217,30 @@ class Rows:
         if hardly_begun:
             parts[-1].dropped[HARDLY_BEGUN] = hardly_begun
         return parts
+
+    def _settle_first_steps(self) -> None:
+        """Tell whether another rank wrote the first step again, or another run began at the same loss.
+
+        After another rank's, the log goes on with a step that nobody wrote before.
+        """
+        highest = -math.inf
+        repeated = set()
+        waiting: set[int] = set()
+        maybe = set(self._maybe_repeated)
+        for row, cells in enumerate(self._cells if maybe else ()):
+            if row in maybe:
+                waiting.add(row)
+            elif "loss" in cells:
+                if cells["step"] > highest:
+                    repeated |= waiting
+                waiting = set()
+                highest = max(highest, cells["step"])
+        repeated |= waiting
+        self._repeated += len(repeated)
+        self._maybe_repeated = []
+        if repeated:
+            kept = [row for row in range(len(self)) if row not in repeated]
+            self._cells, self._at = [self._cells[row] for row in kept], [self._at[row] for row in kept]
 
     def _begin(self, train: Sequence[int], nth: int) -> int:
         """Return the row at which a stretch begins that has the nth train loss for its first.
