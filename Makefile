@@ -28,7 +28,7 @@ test: $(INSTALLED_DEV)  ## Run the tests (two at a time; more options: make test
 # Slow tests differ so much that whoever is done takes tests from the other.
 PYTEST ?= -n 2 --dist worksteal
 
-interop: $(INTEROP_VENV)/.installed  ## Feed our exports to the released trainers (own environment, about 2 GB)
+interop: $(INTEROP_VENV)/.installed  ## Feed our exports to the released trainers, and read their logs (own environment, about 2 GB)
 	$(INTEROP_VENV)/bin/python -m pytest tests/interop
 
 lint: $(INSTALLED_DEV)  ## Check style, formatting and types

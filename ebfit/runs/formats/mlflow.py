@@ -44,6 +44,7 @@ _OF_THE_MACHINE = "system/"
 # A run whose metrics have fewer values was no training, but an evaluation.
 _MIN_VALUES = 5
 _MOSTLY = 0.8
+_LINES_LOOKED_AT = 20
 _BATCH_SIZE = re.compile(
     r"\w*batch_size\w*|gradient_accumulation_steps|accumulate_grad_batches|world_size|devices"
 )
@@ -53,8 +54,7 @@ def sniff(head: bytes, path: Path) -> bool:
     """Claim text of lines of a time in milliseconds, a value and a step, a few damaged ones aside."""
     if as_text(head) is None or b"\n" not in head:
         return False
-    whole, _, _ = head.rpartition(b"\n")
-    lines = whole.split(b"\n")[:20]
+    lines = head.split(b"\n", _LINES_LOOKED_AT)[:-1]
     ours = sum(_LINE.fullmatch(line) is not None and _number(line.split()[1]) is not None for line in lines)
     return ours >= _MOSTLY * len(lines)
 
