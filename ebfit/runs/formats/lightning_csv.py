@@ -32,7 +32,7 @@ from ebfit.errors import BadInputError
 from ebfit.runs.columns import normalised, surest_column
 from ebfit.runs.facts import Facts, facts_from
 from ebfit.runs.formats import csv_table
-from ebfit.runs.formats.bytes_of import HEAD_BYTES, read_bytes, read_head
+from ebfit.runs.formats.bytes_of import read_bytes, read_head
 from ebfit.runs.formats.json_lines import table_of_records
 from ebfit.runs.formats.yaml_mapping import read_mapping
 from ebfit.runs.raw_log import RawLog, numbers
@@ -44,6 +44,8 @@ HPARAMS = "hparams.yaml"
 TRAINED_AGAIN = "trained again after a resumption"
 _VERSION = re.compile(r"version_(\d{1,9})")
 _MOSTLY = 0.8
+_ENOUGH_BYTES = 4 * 2**10
+_ENOUGH_STEPS = 5
 # What is logged while validating or testing has the number of its batch for a step.
 _OF_A_BATCH = re.compile(r"(val|valid|validation|eval|dev|test)_(.*_)?step(_dataloader_idx_\d+)?")
 _OF_THE_OPTIMIZER = re.compile(r"lr-.*-(momentum|weight_decay)")
@@ -162,14 +164,21 @@ def read_pieces(paths: Sequence[Path]) -> list[RawLog]:
 
 
 def _rows_of_head(head: bytes) -> list[dict[str, str]]:
-    """Return the whole rows among the first bytes of a file; none unless it has steps and epochs."""
+    """Return the first rows of a file, enough to tell how it counts; none unless it has steps and epochs."""
+    rows = _whole_rows(head[:_ENOUGH_BYTES])
+    if len(head) > _ENOUGH_BYTES and rows and len(_steps_of_losses(rows)) < _ENOUGH_STEPS:
+        return _whole_rows(head)
+    return rows
+
+
+def _whole_rows(head: bytes) -> list[dict[str, str]]:
     header = csv_table.find_header(head)
     if header is None or header.delimiter != "," or not {"epoch", "step"} <= set(header.names):
         return []
     if len(set(header.names)) < len(header.names):
         return []
     lines = head.decode("utf-8-sig", errors="replace").splitlines()[header.line :]
-    if len(head) >= HEAD_BYTES:
+    if not head.endswith(b"\n"):
         lines = lines[:-1]
     try:
         cells = list(csv.reader(lines))

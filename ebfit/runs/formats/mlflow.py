@@ -15,18 +15,20 @@ The step is that of whoever logged: the Hugging Face Trainer counts updates from
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 from numpy.typing import NDArray
 
 from ebfit.errors import BadInputError
 from ebfit.runs.columns import surest_column
 from ebfit.runs.facts import Facts, facts_from
-from ebfit.runs.formats.bytes_of import as_text, read_bytes
+from ebfit.runs.formats.bytes_of import as_text, native_bytes, read_bytes
 from ebfit.runs.formats.lightning_csv import count_from_zero
 from ebfit.runs.formats.yaml_mapping import read_mapping
 from ebfit.runs.raw_log import NotALogError, RawLog
@@ -135,6 +137,8 @@ def _read_metric(path: Path, dropped: Counter[str]) -> _Metric:
     whole, _, rest = read_bytes(path).rpartition(b"\n")
     if rest.strip():
         dropped["truncated last line"] += 1  # a killed run may leave half a number
+    with suppress(pa.ArrowInvalid):
+        return _parsed(whole)
     steps: list[float] = []
     values: list[float] = []
     lines = whole.split(b"\n") if whole else []
@@ -152,6 +156,20 @@ def _read_metric(path: Path, dropped: Counter[str]) -> _Metric:
             f"{path}: no metric of MLflow: no line of it is a time, a value and a step. Leave out --format {NAME}."
         )
     return _Metric(np.array(steps), np.array(values))
+
+
+def _parsed(lines: bytes) -> _Metric:
+    """Parse lines of three fields; pyarrow.ArrowInvalid where there are others."""
+    names = ("time", "value", "step")
+    table = pyarrow.csv.read_csv(
+        native_bytes(lines),
+        pyarrow.csv.ReadOptions(column_names=names),
+        pyarrow.csv.ParseOptions(delimiter=" ", quote_char=False),
+        pyarrow.csv.ConvertOptions(
+            column_types=dict(zip(names, (pa.int64(), pa.float64(), pa.int64()), strict=True)), null_values=[]
+        ),
+    )
+    return _Metric(table["step"].to_numpy().astype(float), table["value"].to_numpy())
 
 
 def _table(metrics: Mapping[str, _Metric], shift: int) -> tuple[Any, NDArray[np.float64]]:
@@ -174,6 +192,8 @@ def _table(metrics: Mapping[str, _Metric], shift: int) -> tuple[Any, NDArray[np.
 
 
 def _nth_of_its_step(steps: NDArray[np.float64]) -> list[int]:
+    if len(np.unique(steps)) == len(steps):
+        return [0] * len(steps)
     seen: Counter[float] = Counter()
     places = []
     for step in steps.tolist():
