@@ -31,12 +31,7 @@ from ebfit.runs.formats import (
 )
 from ebfit.runs.raw_log import KeepsOtherFiles, LogFormat
 
-FORMATS: tuple[LogFormat, ...] = (
-    ebfit_log,
-    hf_trainer,
-    mlflow,
-    json_lines,
-    json_columns,
+_CONSOLE: tuple[LogFormat, ...] = (
     megatron,
     neox,
     composer_text,
@@ -49,6 +44,14 @@ FORMATS: tuple[LogFormat, ...] = (
     modded_nanogpt,
     llm_c,
     nanogpt,
+)
+FORMATS: tuple[LogFormat, ...] = (
+    ebfit_log,
+    hf_trainer,
+    mlflow,
+    json_lines,
+    json_columns,
+    *_CONSOLE,
     wandb_panel,
     lightning_csv,
     csv_table,
@@ -76,7 +79,11 @@ def format_named(name: str) -> LogFormat:
 
 def sniff(head: bytes, path: Path) -> LogFormat | None:
     """Return the format that a file's first bytes look like, or None."""
-    return next((log_format for log_format in FORMATS if log_format.sniff(head, path)), None)
+    # What trainers print for people has a sign between a name and its number; a table, of which there may be
+    # thousands, has not, and need not be searched for the marks of every trainer.
+    is_printed = b":" in head or b"=" in head
+    likely = (known for known in FORMATS if is_printed or known not in _CONSOLE)
+    return next((known for known in likely if known.sniff(head, path)), None)
 
 
 def belongs_to_a_run(path: Path) -> bool:
