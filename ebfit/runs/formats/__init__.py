@@ -79,10 +79,9 @@ def format_named(name: str) -> LogFormat:
 
 def sniff(head: bytes, path: Path) -> LogFormat | None:
     """Return the format that a file's first bytes look like, or None."""
-    # What trainers print for people has a sign between a name and its number; a table, of which there may be
-    # thousands, has not, and need not be searched for the marks of every trainer.
-    is_printed = b":" in head or b"=" in head
-    likely = (known for known in FORMATS if is_printed or known not in _CONSOLE)
+    # A folder may hold thousands of tables, and they need not be searched for the marks of every trainer.
+    is_table = csv_table.is_surely_a_table(head)
+    likely = (known for known in FORMATS if not (is_table and known in _CONSOLE))
     return next((known for known in likely if known.sniff(head, path)), None)
 
 

@@ -46,6 +46,16 @@ def sniff(head: bytes, path: Path) -> bool:
     return find_header(head) is not None
 
 
+def is_surely_a_table(head: bytes) -> bool:
+    """Tell whether a header of names is followed by a row of as many cells, the first of which is a number."""
+    header = find_header(head)
+    if header is None:
+        return False
+    row = next(iter(head.splitlines()[header.line : header.line + 1]), b"").decode("utf-8", "replace")
+    cells = row.split(header.delimiter)
+    return len(cells) == len(header.names) and _is_number(cells[0].strip().strip('"'))
+
+
 def read(path: Path) -> list[RawLog]:
     """Read a CSV log.
 
