@@ -257,7 +257,7 @@ def test_formats_are_told_apart_by_what_is_counted(tmp_path: Path):
 
 def test_the_first_iteration_may_stand_behind_much_else(tmp_path: Path):
     """Megatron prints hundreds of arguments, and every rank its warnings."""
-    text = "a warning of some rank, and a comma\n" * 20_000 + "".join(megatron_line(step) for step in STEPS)
+    text = "rank 3: a warning, and a comma\n" * 20_000 + "".join(megatron_line(step) for step in STEPS)
     assert len(read(tmp_path, text).train.steps) == len(STEPS)
 
 

@@ -16,12 +16,13 @@ mean over all iterations since the line before, skipped ones left out.
 - Losses on the test set, after training, are left out; of several validation sets each has its column.
 """
 
+import math
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from ebfit.runs.formats.printed_settings import Settings, printed_settings
@@ -47,19 +48,20 @@ CUT_OFF = "line cut off by another"
 SAMPLES = "consumed_samples"
 
 START = re.compile(
-    rb"\biteration +(?P<step>\d+)/ *\d+ \|"
-    rb"|\bvalidation(?:-(?P<set>\S+))? (?:loss|results) at iteration (?P<val_step>\d+)(?: on (?P<part>\w+) set)? \|"
+    rb"iteration +(?P<step>\d+)/ *\d+ \|"
+    rb"|validation(?:-(?P<set>\S{1,100}))? (?:loss|results) at iteration (?P<val_step>\d+)(?: on (?P<part>\w+) set)? \|"
 )
-ANCHORS = (b"| elapsed time per iteration", b"validation")
-_LOSSES = (b"| lm loss:", b"| lm_loss:", b"| loss:", b"| reduced_train_loss:")
-_VAL_LOSS = re.compile(rb"\| (?:lm[ _])?loss value: *(\S+) \|")
-_LAST_FIELD = b"| number of skipped iterations:"
+ANCHORS = (b"| elapsed time per iteration", b" at iteration ")
 _COLUMNS = {
-    "lr": b"| learning rate:",
-    "batch_sequences": b"| global batch size:",
-    SAMPLES: b"| consumed samples:",
-    "tokens": b"| consumed tokens:",
+    b"| consumed samples:": SAMPLES,
+    b"| consumed tokens:": "tokens",
+    b"| learning rate:": "lr",
+    b"| global batch size:": "batch_sequences",
+    b"| lm loss:": "loss",
 }
+_OTHER_LOSSES = {b"| lm_loss:": "loss", b"| loss:": "loss", b"| reduced_train_loss:": "loss"}
+_SKIPPED = {b"| number of skipped iterations:": "skipped"}  # the last field but one
+_VAL_LOSS = re.compile(rb"\| (?:lm[ _])?loss value: *(\S+) \|")
 
 
 def setting(name: str, fact: str, number: str = r"[\d.]*\d(?:[eE][-+]?\d+)?") -> Settings:
@@ -92,7 +94,7 @@ def sniff(head: bytes, path: Path) -> bool:
 
 def counts_samples(record: Record) -> bool:
     """Tell whether an iteration counts what it consumed, as GPT-NeoX does not."""
-    return _COLUMNS[SAMPLES] in record.text or _COLUMNS["tokens"] in record.text
+    return b"| consumed samples:" in record.text or b"| consumed tokens:" in record.text
 
 
 def read(path: Path) -> list[RawLog]:
@@ -144,30 +146,32 @@ def runs_of(rows: Rows, log: TextLog, path: Path, settings: Settings) -> list[Ra
 
 def _train_cells(record: Record) -> dict[str, float] | None:
     """Return the cells of an iteration; None if its line is not whole."""
-    text = record.text
-    cells: dict[str, float] = {"step": number(record.start["step"])}
-    for column, name in _COLUMNS.items():
-        if (value := _field(text, name)) is not None:
-            cells[column] = value
-    loss = next((value for name in _LOSSES if (value := _field(text, name)) is not None), None)
-    skipped = _field(text, _LAST_FIELD)
-    if loss is None or np.isnan(loss):
-        if skipped is None:
+    cells = {"step": number(record.start["step"])}
+    _read_fields(record.text, _COLUMNS, cells)
+    if "loss" not in cells:
+        _read_fields(record.text, _OTHER_LOSSES, cells)
+    loss = cells.get("loss", math.nan)
+    if math.isnan(loss):
+        end: dict[str, float] = {}
+        _read_fields(record.text, _SKIPPED, end)
+        if not end:
             return None
-        if loss is not None or skipped == 0:
-            cells["loss"] = np.nan
-    elif loss != 0:
-        cells["loss"] = loss
+        if end["skipped"] == 0:
+            cells["loss"] = math.nan
+    elif loss == 0:
+        del cells["loss"]
     return cells
 
 
-def _field(text: bytes, name: bytes) -> float | None:
-    """Return the number between a name and the next bar; None if there is none."""
-    at = text.find(name)
-    if at < 0:
-        return None
-    end = text.find(b"|", at + len(name))
-    return number(text[at + len(name) : end]) if end >= 0 else None
+def _read_fields(text: bytes, columns: Mapping[bytes, str], cells: dict[str, float]) -> None:
+    """Read the numbers between these names and the next bar; several times faster than a regular expression."""
+    for name, column in columns.items():
+        at = text.find(name)
+        if at >= 0:
+            at += len(name)
+            end = text.find(b"|", at)
+            if end >= 0:
+                cells[column] = number(text[at:end])
 
 
 def _with_tokens(table: Any, seq_len: int) -> Any:

@@ -32,8 +32,8 @@ _FIELD = re.compile(rb"\b(?P<name>consumed_tokens|lm_loss|lr): (?P<value>[^ |]+)
 _COLUMNS = {b"consumed_tokens": "tokens", b"lm_loss": "loss", b"lr": "lr"}
 _SETTINGS = {
     b"[Start training]": re.compile(
-        rb"\[Start training\](?=.*?\bglobal_batch_size: (?P<batch_sequences>\d+)\b)"
-        rb"(?:(?=.*?\bsequence_length: (?P<seq_len>\d+)\b))?"
+        rb"\[Start training\](?=.{0,1000}?\bglobal_batch_size: (?P<batch_sequences>\d+)\b)"
+        rb"(?:(?=.{0,1000}?\bsequence_length: (?P<seq_len>\d+)\b))?"
     )
 }
 _UNITS = {b"K": 1e3, b"M": 1e6, b"G": 1e9, b"B": 1e9, b"T": 1e12, b"P": 1e15}

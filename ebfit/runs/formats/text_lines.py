@@ -84,7 +84,7 @@ class TextLog:
         start : re.Pattern
             What records begin with; it must not match across lines.
         *anchors : bytes
-            Texts of which every line with a record holds at least one: other lines are not looked at.
+            Texts of which every record holds at least one: lines without any are not looked at.
 
         Yields
         ------
@@ -92,36 +92,45 @@ class TextLog:
             Its text begins with the start. Texts longer than 64 KiB are cut there.
         """
         data = self.data
-        found = {anchor: at for anchor in anchors if (at := data.find(anchor)) >= 0}
-        while found:
-            first = min(found.values())
+        nowhere = len(data)
+
+        def place(anchor: bytes, after: int) -> int:
+            at = data.find(anchor, after)
+            return at if at >= 0 else nowhere
+
+        places = [place(anchor, 0) for anchor in anchors]
+        while (first := min(places)) < nowhere:
             line_start = data.rfind(b"\n", 0, first) + 1
             line_end = data.find(b"\n", first)
             whole = line_end >= 0
             if not whole:
-                line_end = len(data)
-            yield from self._records_of_line(start, line_start, line_end, whole)
-            for anchor, at in list(found.items()):
-                if at < line_end:
-                    found[anchor] = data.find(anchor, line_end)
-                    if found[anchor] < 0:
-                        del found[anchor]
+                line_end = nowhere
+            places = [
+                at if at > first else place(anchor, first + 1)
+                for anchor, at in zip(anchors, places, strict=True)
+            ]
+            match = start.search(data, line_start, line_end)
+            if min(places) < line_end:
+                places = [
+                    at if at >= line_end else place(anchor, line_end)
+                    for anchor, at in zip(anchors, places, strict=True)
+                ]
+                following = start.search(data, match.end(), line_end) if match else None
+            else:
+                following = None
+            while match:
+                end = following.start() if following else line_end
+                yield self._record(match, line_start, end, whole or end < line_end)
+                match = following
+                following = start.search(data, match.end(), line_end) if match else None
 
-    def _records_of_line(
-        self, start: re.Pattern[bytes], line_start: int, line_end: int, whole: bool
-    ) -> Iterator[Record]:
-        data = self.data
-        before = data[line_start : min(line_start + _MAX_BEFORE, line_end)]
-        match = start.search(data, line_start, line_end)
-        while match:
-            at = match.start()
-            following = start.search(data, match.end(), line_end)
-            end = following.start() if following else line_end
-            # A progress bar goes back to the beginning of the line and writes over it.
-            back = data.find(b"\r", at, min(end, at + _MAX_RECORD))
-            text_end = min(back if back >= 0 else end, at + _MAX_RECORD)
-            yield Record(match, data[at:text_end], before[: at - line_start], whole or text_end < line_end)
-            match = following
+    def _record(self, start: re.Match[bytes], line_start: int, end: int, whole: bool) -> Record:
+        at = start.start()
+        text = self.data[at : min(end, at + _MAX_RECORD)]
+        # A progress bar goes back to the beginning of the line and writes over it.
+        text, back, _ = text.partition(b"\r")
+        before = self.data[line_start : min(at, line_start + _MAX_BEFORE)]
+        return Record(start, text, before, whole or back != b"" or end - at > _MAX_RECORD)
 
     def line_number(self, at: int) -> int:
         """Return the number of the line, from 1, that a byte stands on."""
