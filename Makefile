@@ -77,7 +77,7 @@ $(INSTALLED_DEV): pyproject.toml constraints.txt $(BIN)/python
 # process: what they use of it is Python that runs on 3.11 to 3.13, and a torch for 3.12 would be gigabytes more.
 MEGATRON_CORE := 0.17.1 0.18.0 0.19.2
 # Of these, tests/interop loads single files: their dependencies (JAX for one) would be gigabytes more.
-WITHOUT_DEPENDENCIES := maxtext==0.2.5 InternEvo==0.5.2
+WITHOUT_DEPENDENCIES := maxtext==0.2.5 InternEvo==0.5.2 nanotron==0.4 mosaicml==0.32.1
 
 $(INTEROP_VENV)/.installed: pyproject.toml constraints-interop.txt Makefile $(INTEROP_VENV)/bin/python
 	$(INTEROP_VENV)/bin/python -m pip install --quiet --disable-pip-version-check \

@@ -1,9 +1,12 @@
 """Single files of trainers that cannot be installed beside the others: loaded alone, with their imports empty."""
 
+import ast
+import builtins
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 from unittest.mock import MagicMock
 
 WITHOUT_DEPENDENCIES = Path(sys.prefix) / "without-dependencies"
@@ -32,3 +35,33 @@ def released_file(path: str, *empty: str) -> ModuleType:
         for name in empty:
             del sys.modules[name]
     return module
+
+
+class _Surroundings(dict[str, Any]):
+    """The globals of a function taken out of its file: what was not given is a mock."""
+
+    def __missing__(self, name: str) -> MagicMock:
+        return self.setdefault(name, MagicMock())
+
+
+def released_piece(path: Path, name: str, **given: Any) -> Any:
+    """Take a function or a class out of a released file whose imports we do not have.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    name : str
+        Of the function or class, at the top of the file.
+    **given
+        Globals that it uses and that matter; all others are mocks.
+    """
+    tree = ast.parse(path.read_text())
+    piece = next(
+        node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name
+    )
+    piece.decorator_list = []
+    surroundings = _Surroundings({**vars(builtins), "__name__": path.stem, **given})
+    future = ast.parse("from __future__ import annotations").body  # annotations name what is not there
+    exec(compile(ast.Module([*future, piece], []), str(path), "exec"), surroundings)
+    return surroundings[name]
