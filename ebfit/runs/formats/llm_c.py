@@ -60,12 +60,12 @@ def read(path: Path) -> list[RawLog]:
     """
     log = read_text_log(path)
     rows = Rows()
-    last_step = 0
+    last_step = 0.0
     # A validation of the console, until the next step tells that of it.
     waiting: tuple[Record, float] | None = None
     for record in log.records(_START, *_ANCHORS):
         if line := _STEP.match(record.text):
-            last_step = int(line["step"])
+            last_step = number(line["step"])
             if waiting:
                 rows.add(waiting[0], {"step": last_step - 1, "val_loss": waiting[1]})
                 waiting = None
@@ -74,9 +74,9 @@ def read(path: Path) -> list[RawLog]:
             continue  # "s:" ends many words
         elif line := _LOGGED.match(record.text):
             if line["val"]:
-                rows.add(record, {"step": int(line["step"]), "val_loss": number(line["val"])})
+                rows.add(record, {"step": number(line["step"]), "val_loss": number(line["val"])})
             else:
-                rows.add(record, _train_cells(int(line["step"]) + 1, line))
+                rows.add(record, _train_cells(number(line["step"]) + 1, line))
         elif line := _VALIDATION.match(record.text):
             if waiting and last_step:  # the last of a run that another one follows
                 rows.add(waiting[0], {"step": last_step, "val_loss": waiting[1]})
@@ -88,7 +88,7 @@ def read(path: Path) -> list[RawLog]:
     return runs_with_settings(rows, log, path, _SETTINGS, train_window=1)
 
 
-def _train_cells(step: int, line: re.Match[bytes]) -> dict[str, float]:
+def _train_cells(step: float, line: re.Match[bytes]) -> dict[str, float]:
     cells = {"step": step, "loss": number(line["loss"])}
     if line["lr"]:
         cells["lr"] = number(line["lr"])

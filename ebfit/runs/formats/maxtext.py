@@ -95,14 +95,14 @@ def read(path: Path) -> list[RawLog]:
 
 def _cells(record: Record) -> dict[str, float]:
     if line := _EVALUATION.match(record.text):
-        return {"step": int(line["step"]) + 1, "val_loss": number(line["val"])}
+        return {"step": number(line["step"]) + 1, "val_loss": number(line["val"])}
     line = _STEP.match(record.text)
     if line is None:
         return {}
     found = {match["name"]: match["value"] for match in _LOSS.finditer(record.text)}
     if b"loss" not in found:
         return {}
-    cells = {"step": int(line["step"]) + 1, "loss": number(found[b"loss"])}
+    cells = {"step": number(line["step"]) + 1, "loss": number(found[b"loss"])}
     if found.get(b"lm_loss", b"0.000") != b"0.000":
         cells["lm_loss"] = number(found[b"lm_loss"])
     if b"total_weights" in found:

@@ -57,7 +57,7 @@ def read(path: Path) -> list[RawLog]:
     for record in log.records(_START, *_ANCHORS):
         if line := _LINE.match(record.text):
             loss = {"val_loss": number(line["val"])} if line["val"] else {"loss": number(line["loss"])}
-            rows.add(record, {"step": int(line["step"]), **loss})
+            rows.add(record, {"step": number(line["step"]), **loss})
     if not rows:
         raise nothing_found(path, NAME, EXAMPLE)
     return runs_with_settings(rows, log, path, _SETTINGS, train_window=1)

@@ -62,13 +62,13 @@ def read(path: Path) -> list[RawLog]:
     evaluations = 0
     for record in log.records(_START, *_ANCHORS):
         if line := _STEP.match(record.text):
-            cells = {"step": int(line["step"]) + 1, "loss": number(line["loss"])}
+            cells = {"step": number(line["step"]) + 1, "loss": number(line["loss"])}
             if line["lrm"]:
                 cells["lr"] = number(line["lrm"]) * lr_scale
             rows.add(record, cells)
         elif line := _EVALUATION.match(record.text):
             evaluations += 1
-            rows.add(record, {"step": int(line["step"]), "val_bpb": number(line["bpb"])})
+            rows.add(record, {"step": number(line["step"]), "val_bpb": number(line["bpb"])})
     if not rows:
         raise nothing_found(path, NAME, EXAMPLE)
     warnings: list[str] = []

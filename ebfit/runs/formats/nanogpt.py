@@ -56,10 +56,10 @@ def read(path: Path) -> list[RawLog]:
     rows = Rows()
     for record in log.records(_START, *_ANCHORS):
         if line := _ITERATION.match(record.text):
-            rows.add(record, {"step": int(line["iteration"]) + 1, "loss": number(line["loss"])})
+            rows.add(record, {"step": number(line["iteration"]) + 1, "loss": number(line["loss"])})
         elif line := _EVALUATION.match(record.text):
             losses = {"val_loss": number(line["val"]), "train_loss_estimate": number(line["train"])}
-            rows.add(record, {"step": int(line["step"]), **losses})
+            rows.add(record, {"step": number(line["step"]), **losses})
     if not rows:
         raise nothing_found(path, NAME, EXAMPLE)
     return runs_with_settings(rows, log, path, _SETTINGS, train_window=1)

@@ -125,7 +125,7 @@ def _find(log: TextLog) -> _Found:
     found = _Found()
     for record in log.records(_START, *_ANCHORS):
         if line := _STEP.match(record.text):
-            found.steps.append(_Step(record, {"step": int(line["step"])}))
+            found.steps.append(_Step(record, {"step": number(line["step"])}))
         elif record.text.startswith(_EVALUATION_WITHOUT_STEP):
             found.evaluations_without_step += _FINISHED.match(record.text) is not None
         elif found.steps and record.before.endswith(_INDENT) and (line := _METRIC.match(record.text)):

@@ -70,7 +70,7 @@ def read(path: Path) -> list[RawLog]:
         if loss < 0:
             unseen += 1
             continue
-        rows.add(record, {"step": int(line["step"]), "val_loss" if line["validate"] else "loss": loss})
+        rows.add(record, {"step": number(line["step"]), "val_loss" if line["validate"] else "loss": loss})
         if not line["validate"]:
             windows.add(1 if line["grad_norm"] else None if line["tflops"] else "interval")
     if unseen and not rows:
