@@ -40,7 +40,7 @@ EXAMPLE = "[step=10/1000,epoch=1] and below it, indented, train/CE loss=3.456"
 
 _INDENT = b"    "
 _EVALUATION_WITHOUT_STEP = b"evals in "
-_START = re.compile(rb"\[step=\d|(?:train|throughput|optim|eval)/[^=\n]*=|evals in ")
+_START = re.compile(rb"\[step=\d|(?:train|throughput|optim|eval)/[^=\n]{0,200}=|evals in ")
 _ANCHORS = (
     b"[step=",
     b"train/CE loss=",
@@ -51,7 +51,7 @@ _ANCHORS = (
     _EVALUATION_WITHOUT_STEP,
 )
 _STEP = re.compile(rb"\[step=(?P<step>\d+)/(?:\d+|\?\?\?)(?:,epoch=\d+[^\]]*)?\]")
-_METRIC = re.compile(rb"(?P<name>.+)=(?P<value>\S+)\s*$")
+_METRIC = re.compile(rb"(?P<name>[^=]+)=(?P<value>\S+)\s*$")
 _COLUMNS = {
     b"train/CE loss": "loss",
     b"train/CrossEntropyLoss": "loss",
