@@ -25,27 +25,36 @@ _ALIASES: dict[str, tuple[str, ...]] = {
     ),
     "tokens": (
         "tokens consumed_tokens num_tokens tokens_seen total_tokens train_tokens consumed_train_tokens "
-        "train_tokens_seen num_tokens_seen throughput_total_tokens num_input_tokens_seen train_num_input_tokens_seen",
+        "train_tokens_seen num_tokens_seen throughput_total_tokens num_input_tokens_seen "
+        "train_num_input_tokens_seen n_tokens_seen",
     ),
     "loss": (
-        "lm_loss train_lm_loss ce_loss train_ce_loss train_crossentropyloss",
-        "train_loss loss_train training_loss train_loss_step",
+        "lm_loss train_lm_loss lm_loss_training_lm_loss ce_loss train_ce_loss train_crossentropyloss",
+        "train_loss loss_train training_loss train_loss_step loss_train_total loss_metrics_global_avg_loss "
+        "learning_loss reduced_train_loss",
         "loss",
         "train",
     ),
     "val": (
         "val_loss validation_loss valid_loss eval_loss dev_loss loss_val loss_validation loss_valid loss_eval "
-        "val_lm_loss eval_lm_loss validation_lm_loss lm_loss_validation",
+        "val_lm_loss eval_lm_loss validation_lm_loss lm_loss_validation lm_loss_validation_lm_loss_validation "
+        "validation_metrics_loss metrics_eval_languagecrossentropy",
         "val validation valid",
         "test_loss",
     ),
-    "lr": ("lr learning_rate", "train_lr train_learning_rate optim_lr optim_learning_rate"),
+    "lr": (
+        "lr learning_rate learning_rate_learning_rate learning_current_learning_rate",
+        "train_lr train_learning_rate optim_lr optim_learning_rate",
+    ),
     "batch_tokens": (
         "batch_tokens batch_size_in_tokens batch_size_tokens tokens_per_step tokens_per_batch "
         "global_batch_tokens global_batch_size_tokens",
         "b",
     ),
-    "batch_sequences": ("batch_sequences global_batch_size gbs global_batch_size_sequences", "batch_size"),
+    "batch_sequences": (
+        "batch_sequences global_batch_size gbs global_batch_size_sequences",
+        "batch_size batch_size_batch_size",
+    ),
     "seed": ("seed",),
 }
 # Names with a changing part: one data set or optimizer group of several.

@@ -41,7 +41,7 @@ _GENERIC = {
 _OF_A_HOST = re.compile(r"events\.out\.tfevents\.")
 # The folders that Lightning's loggers make say nothing of a run.
 _OF_A_LOGGER = re.compile(r"lightning_logs|version_\d+")
-_SUFFIXES = {".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".log", ".gz", ".zst"}
+_SUFFIXES = {".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".log", ".parquet", ".gz", ".zst"}
 
 
 @dataclass(frozen=True)

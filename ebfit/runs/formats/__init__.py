@@ -26,6 +26,9 @@ from ebfit.runs.formats import (
     nanotron,
     neox,
     olmo_core,
+    parquet,
+    tensorboard,
+    tensorboard_csv,
     torchtitan,
     wandb_panel,
 )
@@ -47,12 +50,15 @@ _CONSOLE: tuple[LogFormat, ...] = (
 )
 FORMATS: tuple[LogFormat, ...] = (
     ebfit_log,
+    tensorboard,
+    parquet,
     hf_trainer,
     mlflow,
     json_lines,
     json_columns,
     *_CONSOLE,
     wandb_panel,
+    tensorboard_csv,
     lightning_csv,
     csv_table,
 )

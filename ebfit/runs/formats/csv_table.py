@@ -16,18 +16,20 @@ import pyarrow.csv
 from ebfit.errors import BadInputError
 from ebfit.runs.columns import look_like_a_log
 from ebfit.runs.formats.bytes_of import (
+    HEAD_BYTES,
     as_text,
     last_line,
     native_bytes,
     native_file,
+    open_log,
     read_bytes,
-    read_head,
 )
 from ebfit.runs.raw_log import NotALogError, RawLog
 
 NAME = "csv"
 TRAINER = "any that writes a table, and table exports of W&B"
 EXAMPLE = "step,train_loss,val_loss,lr"
+_MAX_HEADER_BYTES = 16 * 2**20
 # "nan" is not among them: a loss that is not a number is told apart from a cell with nothing in it.
 _EMPTY_CELLS = ["", "null", "NULL", "Null", "None", "none", "NA", "N/A", "n/a", "-"]
 
@@ -64,7 +66,7 @@ def read(path: Path) -> list[RawLog]:
     BadInputError
         If there is no header, or the rows cannot be split into cells.
     """
-    header = find_header(read_head(path))
+    header = _read_header(path)
     if header is None:
         raise BadInputError(
             f"{path}: no header line with column names, separated by commas, semicolons or tabs."
@@ -112,6 +114,18 @@ def _parse_ragged(path: Path, header: Header) -> tuple[Any, list[str]]:
     # Bytes of another encoding become question marks: `skip` could not be handed such a row.
     data = data if data.isascii() else data.decode("utf-8", "replace").encode("ascii", "replace")
     return _parse(native_bytes(data), header, skip), ragged
+
+
+def _read_header(path: Path) -> Header | None:
+    """Find the header, however long it is: tables exported from W&B have thousands of columns."""
+    size = HEAD_BYTES
+    while True:
+        with open_log(path) as file:
+            head = file.read(size)
+        header = find_header(head)
+        if header is None or head.count(b"\n") >= header.line or len(head) < size or size > _MAX_HEADER_BYTES:
+            return header
+        size *= 8
 
 
 def find_header(head: bytes) -> Header | None:

@@ -83,7 +83,7 @@ def _parse_fast(source: Any) -> Any | None:
     """Parse with pyarrow; None where that is not possible."""
     options = pyarrow.json.ReadOptions(block_size=_BLOCK)
     try:
-        return _flattened(pyarrow.json.read_json(source, options))
+        return flattened(pyarrow.json.read_json(source, options))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError):
         return None
 
@@ -117,7 +117,8 @@ def _with_bare_nan(data: bytes) -> bytes:
     return data
 
 
-def _flattened(table: Any) -> Any:
+def flattened(table: Any) -> Any:
+    """Return a table with the fields of nested columns as columns, ``train`` with ``loss`` as ``train/loss``."""
     names: list[str] = []
     columns: list[Any] = []
 

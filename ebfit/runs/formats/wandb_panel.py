@@ -9,7 +9,6 @@ A chart holds a sample of what was logged. Runs that were grouped are one line, 
 """
 
 import csv
-import io
 import re
 from collections import Counter
 from dataclasses import replace
@@ -31,7 +30,6 @@ TRAINER = "charts of W&B, downloaded as CSV"
 EXAMPLE = '"Step","bs64-lr3e-4 - train/loss","bs64-lr3e-4 - train/loss__MIN","bs64-lr3e-4 - train/loss__MAX"'
 _BETWEEN = " - "
 _LEAST, _MOST = "__MIN", "__MAX"
-
 _NO_STEP = re.compile(r"(.*_)?(time|runtime|timestamp|epochs?)(_wall|_process)?")
 _GROUP = re.compile(r"[^:]{1,80}: ")
 # Of a line with more points a chart draws this many; it depends on the settings.
@@ -53,7 +51,7 @@ def sniff(head: bytes, path: Path) -> bool:
     if _LEAST.encode() not in first or as_text(head) is None:
         return False
     try:
-        names = next(csv.reader(io.StringIO(first.decode("utf-8-sig", "replace"))), [])
+        names = next(csv.reader([first.decode("utf-8-sig", "replace")]), [])
     except csv.Error:
         return False
     return bool(_lines(names))
@@ -90,7 +88,9 @@ def read(path: Path) -> list[RawLog]:
 
 def _lines(names: list[str]) -> list[_Line]:
     """Find the lines of a chart in its header; runs of the same name are numbered."""
-    where = {name: [i for i, other in enumerate(names) if other == name] for name in dict.fromkeys(names)}
+    where: dict[str, list[int]] = {}
+    for index, name in enumerate(names):
+        where.setdefault(name, []).append(index)
     seen: Counter[str] = Counter()
     lines = []
     for index, name in enumerate(names[1:], start=1):
@@ -133,7 +133,10 @@ def _one_run(raw: RawLog, axis: str, run: str, lines: list[_Line]) -> RawLog:
 
 def _what_the_points_are(raw: RawLog, run: str, lines: list[_Line], rows: int) -> list[str]:
     if _GROUP.match(run):
-        return [f"'{run}' is the mean of a group of runs. Exported ungrouped, they show how far they differ."]
+        return [
+            f"'{run}' looks like a group of runs, of which a chart draws the mean; ungrouped, they show how far they "
+            "differ."
+        ]
     if any(_spread(raw, line) for line in lines):
         return [
             "the points of this chart are means over stretches of the run; the run's history has what was logged."

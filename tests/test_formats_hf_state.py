@@ -1,4 +1,4 @@
-"""The Hugging Face Trainer's state, and charts of W&B downloaded as CSV."""
+"""The Hugging Face Trainer's state: what of it is the curve of a run."""
 
 import json
 from pathlib import Path
@@ -86,58 +86,9 @@ def test_a_loss_of_zero_is_what_is_left_of_nan(tmp_path: Path):
     assert any("1 records have a loss of exactly 0" in text for text in run.warnings)
 
 
-PANEL = (
-    '"Step","bs64 - lr3e-4 - train/loss","bs64 - lr3e-4 - train/loss__MIN","bs64 - lr3e-4 - train/loss__MAX",'
-    + ('"bs128 - train/loss","bs128 - train/loss__MIN","bs128 - train/loss__MAX"\n')
-)
-
-
-def _panel(folder: Path, header: str = PANEL) -> Path:
-    rows = []
-    for step in range(10, 401, 10):
-        loss, other = 4 - step / 1000, ("" if step % 20 else f"{3.5 - step / 1000}")
-        rows.append(f'"{step}","{loss}","{loss}","{loss}","{other}","{other}","{other}"\n')
-    log = folder / "wandb_export.csv"
-    log.write_text(header + "".join(rows))
-    return log
-
-
-def test_a_chart_holds_a_run_for_every_line(tmp_path: Path):
-    runs = {run.name: run for run in read_runs([_panel(tmp_path)], ReadOptions(seq_len=128, warmup_steps=1))}
-    assert sorted(runs) == ["bs128", "bs64 - lr3e-4"]
-    assert runs["bs64 - lr3e-4"].batch_tokens == 64 * 128
-    assert runs["bs64 - lr3e-4"].train.steps.tolist() == list(range(10, 401, 10))
-    assert runs["bs128"].train.steps.tolist() == list(range(20, 401, 20))
-    assert runs["bs128"].train.loss[0] == pytest.approx(3.48)
-
-
-def test_a_chart_over_time_tells_no_steps(tmp_path: Path):
-    log = _panel(tmp_path, PANEL.replace('"Step"', '"Relative Time (Process)"'))
-    with pytest.raises(BadInputError, match=r"X axis of this chart is 'Relative Time \(Process\)'"):
-        read_runs([log], ReadOptions(seq_len=128))
-
-
-def test_a_group_of_runs_is_a_mean_and_that_is_said(tmp_path: Path):
-    log = _panel(tmp_path, PANEL.replace("bs128 - ", "Group: bs128 - "))
-    runs = {run.name: run for run in read_runs([log], ReadOptions(seq_len=128, warmup_steps=1))}
-    assert any("is the mean of a group of runs" in text for text in runs["Group: bs128"].warnings)
-
-
-def test_points_that_are_means_are_told(tmp_path: Path):
-    log = _panel(tmp_path)
-    log.write_text(log.read_text().replace('"3.7","3.7","3.7"', '"3.7","3.6","3.8"'))
-    runs = read_runs([log], ReadOptions(seq_len=128, warmup_steps=1))
-    assert any("means over stretches of the run" in text for run in runs for text in run.warnings)
-
-
-@pytest.mark.parametrize("name", ["hf_trainer", "wandb_panel"])
-def test_a_file_is_claimed_by_its_own_format_first(name: str, tmp_path: Path):
-    log = (
-        _panel(tmp_path) if name == "wandb_panel" else _write(tmp_path / "x.json", _state(range(10, 101, 10)))
-    )
+def test_a_state_is_claimed_by_its_own_format_alone(tmp_path: Path):
+    log = _write(tmp_path / "x.json", _state(range(10, 101, 10)))
     head = log.read_bytes()
-    assert name == sniff(head, log).NAME
-    generic = {"csv", "json_columns", "jsonl"}
-    assert [
-        known.NAME for known in FORMATS if known.NAME not in {name, *generic} and known.sniff(head, log)
-    ] == []
+    assert sniff(head, log).NAME == "hf_trainer"
+    others = {"hf_trainer", "json_columns"}
+    assert [known.NAME for known in FORMATS if known.NAME not in others and known.sniff(head, log)] == []
