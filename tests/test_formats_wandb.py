@@ -63,6 +63,21 @@ def test_the_name_of_the_run_says_more_than_that_of_the_file(tmp_path: Path):
     assert (run.batch_tokens, run.seed) == (64 * 128, 2)
 
 
+def test_a_manifest_tells_the_runs_of_a_chart_apart(tmp_path: Path):
+    lines = {"dry-pond-1 - train/loss": _curve(4.0), "icy-wood-2 - train/loss": _curve(3.5)}
+    _chart(tmp_path / "x.csv", lines)
+    manifest = tmp_path / "manifest.csv"
+    manifest.write_text(
+        "path,run,batch_tokens\nx.csv,dry-pond-1,8192\nx.csv,icy-wood-2,16384\nx.csv,gone-3,1\n"
+    )
+    runs = read_runs([], ReadOptions(manifest=manifest, warmup_steps=1))
+    assert [(run.name, run.batch_tokens) for run in runs] == [("dry-pond-1", 8192), ("icy-wood-2", 16384)]
+    assert any("names logs that were not read (x.csv, run gone-3)" in text for text in runs[0].warnings)
+    manifest.write_text(manifest.read_text() + "x.csv,icy-wood-2,5\n")
+    with pytest.raises(BadInputError, match=r"x\.csv is named twice in the manifest"):
+        read_runs([], ReadOptions(manifest=manifest, warmup_steps=1))
+
+
 def test_metrics_of_one_chart_are_columns_of_one_run(tmp_path: Path):
     lines = {"bs64 - train/loss": _curve(4.0), "bs64 - eval/loss": _curve(4.1, range(100, 401, 100))}
     lines["bs64 - train/learning_rate"] = dict.fromkeys(STEPS, 3e-4)
@@ -191,6 +206,32 @@ def test_a_table_without_a_step_says_so(tmp_path: Path):
     log.write_text("_runtime,train/loss\n" + "".join(f"{i},{4 - i / 100}\n" for i in range(40)))
     with pytest.raises(BadInputError, match="no step column among '_runtime', 'train/loss'"):
         read_runs([log], WITH_LENGTH)
+
+
+def test_tokens_tell_the_steps_beside_a_batch_size(tmp_path: Path):
+    """As tables of OLMo runs on W&B without a step have it."""
+    log = tmp_path / "run.csv"
+    rows = "".join(f"{s * 8192},8192,{4 - s / 1000}\n" for s in STEPS)
+    log.write_text("throughput/total_tokens,batch_size_in_tokens,train/CrossEntropyLoss\n" + rows)
+    [run] = read_runs([log], ReadOptions(warmup_steps=1))
+    assert run.train.steps.tolist() == list(STEPS)
+    assert run.batch_tokens == 8192
+    assert any("steps were computed as throughput/total_tokens / batch_size" in text for text in run.warnings)
+
+
+@pytest.mark.parametrize("batch", [["8192", "4096"], ["10000"]])
+def test_tokens_and_a_batch_size_that_do_not_go_together_tell_no_steps(tmp_path: Path, batch: list[str]):
+    log = tmp_path / "run.csv"
+    rows = "".join(f"{s * 8192},{batch[s // 200 % len(batch)]},{4 - s / 1000}\n" for s in STEPS)
+    log.write_text("tokens,batch_tokens,train/loss\n" + rows)
+    with pytest.raises(BadInputError, match="'tokens' tell the steps only beside a column batch_tokens"):
+        read_runs([log], ReadOptions(warmup_steps=1))
+
+
+def test_a_chart_over_tokens_says_what_is_missing(tmp_path: Path):
+    lines = {"bs64 - train/loss": {step * 8192: 4 - step / 1000 for step in STEPS}}
+    with pytest.raises(BadInputError, match="no step column among 'tokens', 'train/loss'"):
+        read_runs([_chart(tmp_path / "x.csv", lines, "tokens")], WITH_LENGTH)
 
 
 def test_a_history_saved_by_pandas_has_a_column_without_a_name(tmp_path: Path):

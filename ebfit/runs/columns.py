@@ -65,6 +65,7 @@ _LOOSE = {
     "lr": re.compile(r"((train|optim)_)?(lr|learning_rate)_(adam|adamw|muon|sgd|lion|group|pg)\w*"),
 }
 _SPARSE = 0.05  # share of the numbers of the fullest column of a role below which another does not count
+_NEARLY_WHOLE = 0.01  # steps
 WANDB_STEP = "_step"
 # What a loss pattern must not take: averages over weights, best-so-far values, parts of the loss.
 _NOT_A_LOSS = re.compile(r"(?:^|_)(?:best|min|max|ema|wa|aux|z|router|balancing)(?:_|$)")
@@ -142,6 +143,8 @@ def pick_columns(table: Any, wanted: Mapping[str, str]) -> Columns:
             columns.cells[role] = numbers(table.column(_index_of(wanted[role], role, names)))
         else:
             _pick(role, table, names, columns)
+    if "step" not in columns.names:
+        _steps_by_tokens(columns)
     has_loss = "loss" in columns.names or "val" in columns.names
     if "step" in columns.names and has_loss:
         return columns
@@ -161,7 +164,13 @@ def pick_columns(table: Any, wanted: Mapping[str, str]) -> Columns:
             )
         raise BadInputError(f"no loss column among {found}. Name it with --columns loss=NAME.")
     if has_loss:
-        raise BadInputError(f"no step column among {found}. Name it with --columns step=NAME.")
+        tokens = columns.names.get("tokens")
+        count = (
+            f" The tokens in '{tokens}' tell the steps only beside a column batch_tokens that goes with them."
+            if tokens is not None
+            else ""
+        )
+        raise BadInputError(f"no step column among {found}. Name it with --columns step=NAME.{count}")
     raise NotALogError(
         f"neither a step nor a loss column among {found}. Name them with --columns step=NAME,loss=NAME."
     )
@@ -207,6 +216,24 @@ def _pick(role: str, table: Any, names: Sequence[str], columns: Columns) -> None
         )
     columns.names[role] = names[index]
     columns.cells[role] = cells
+
+
+def _steps_by_tokens(columns: Columns) -> None:
+    """Take steps from a count of tokens, where the tokens of a step stand beside it and are the same all along."""
+    if "tokens" not in columns.names or "batch_tokens" not in columns.names:
+        return
+    sizes = columns.cells["batch_tokens"].values
+    sizes = np.unique(sizes[np.isfinite(sizes)])
+    if len(sizes) != 1 or sizes[0] <= 0:
+        return
+    tokens = columns.cells["tokens"]
+    steps = tokens.values / sizes[0]
+    whole = np.round(steps)
+    if (np.abs(steps - whole)[np.isfinite(steps)] > _NEARLY_WHOLE).any():
+        return
+    name = f"{columns.names['tokens']} / {columns.names['batch_tokens']}"
+    columns.names["step"], columns.cells["step"] = name, Cells(whole, tokens.empty)
+    columns.warnings.append(f"there is no step column; steps were computed as {name}.")
 
 
 def _tiers(role: str, names: Sequence[str]) -> list[list[int]]:

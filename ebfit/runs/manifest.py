@@ -1,4 +1,4 @@
-"""The manifest: a CSV in which the user says what the logs do not, one row per log."""
+"""The manifest: a CSV in which the user says what the logs do not, one row per log or run in it."""
 
 import csv
 import os
@@ -10,6 +10,7 @@ from ebfit.runs.facts import Facts, facts_from
 
 _KNOWN = {
     "path",
+    "run",
     "batch_tokens",
     "batch_sequences",
     "seq_len",
@@ -24,27 +25,32 @@ _KNOWN = {
 
 @dataclass
 class Manifest:
-    """Facts by log file, or by folder for all logs below it."""
+    """Facts by log file, or by folder for all logs below it, and by run where a file holds several ("": all)."""
 
     path: Path
-    rows: dict[Path, Facts] = field(default_factory=dict)
-    used: set[Path] = field(default_factory=set)
+    rows: dict[tuple[Path, str], Facts] = field(default_factory=dict)
+    used: set[tuple[Path, str]] = field(default_factory=set)
 
-    def facts_for(self, log: Path) -> Facts | None:
-        """Return the row of a log, or of the nearest folder above it that has one."""
+    def facts_for(self, log: Path, run: str = "") -> Facts | None:
+        """Return the row of a run, else of its log, or of the nearest folder above it that has one."""
         log = Path(os.path.realpath(log))
-        for place in (log, *log.parents):
-            if place in self.rows:
-                self.used.add(place)
-                return self.rows[place]
+        for key in ((place, name) for place in (log, *log.parents) for name in dict.fromkeys((run, ""))):
+            if key in self.rows:
+                self.used.add(key)
+                return self.rows[key]
         return None
+
+    def logs(self) -> list[Path]:
+        """Return the paths of all rows, each once."""
+        return sorted({path for path, _ in self.rows})
 
     def unused_warnings(self) -> list[str]:
         """Name the rows whose path was not among the logs read."""
-        unused = sorted(str(path) for path in self.rows.keys() - self.used)
+        unused = sorted((str(path), run) for path, run in self.rows.keys() - self.used)
         if not unused:
             return []
-        shown = ", ".join(Path(path).name for path in unused[:3]) + (" ..." if len(unused) > 3 else "")
+        named = [f"{Path(path).name}, run {run}" if run else Path(path).name for path, run in unused]
+        shown = ", ".join(named[:3]) + (" ..." if len(unused) > 3 else "")
         return [f"the manifest {self.path} names logs that were not read ({shown})."]
 
 
@@ -96,8 +102,9 @@ def _add_row(manifest: Manifest, row: dict[str, str], place: str) -> None:
     if "path" not in cells:
         raise BadInputError(f"{place}: the path is empty. Name a log in it, or delete the line.")
     log = Path(os.path.realpath(manifest.path.parent / Path(cells["path"]).expanduser()))
-    if log in manifest.rows:
+    key = (log, cells.pop("run", ""))
+    if key in manifest.rows:
         raise BadInputError(
             f"{place}: {cells['path']} is named twice in the manifest. Delete one of the rows."
         )
-    manifest.rows[log] = facts_from(cells, place, strict=True)
+    manifest.rows[key] = facts_from(cells, place, strict=True)

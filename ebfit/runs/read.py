@@ -79,7 +79,7 @@ def read_logs(paths: str | Path | Sequence[str | Path], options: ReadOptions | N
     paths = [paths] if isinstance(paths, str | Path) else list(paths)
     manifest = read_manifest(options.manifest) if options.manifest is not None else None
     if not paths and manifest is not None:
-        paths = sorted(manifest.rows)
+        paths = [*manifest.logs()]
     if not paths:
         raise BadInputError("no path given. Name log files, or a folder that holds them.")
     found = find_logs(
@@ -139,9 +139,11 @@ def files_read(runs: Sequence[Run], options: ReadOptions | None = None) -> list[
 
 
 def _read_log(log: LogFile, manifest: Manifest | None, options: ReadOptions) -> list[Run]:
-    row = manifest.facts_for(log.path) if manifest else None
-    runs = [build_run(raw, log.path, log.log_format.NAME, row, options) for raw in log.read()]
-    return [replace(run, pieces=log.pieces) for run in runs]
+    runs = []
+    for raw in log.read():
+        row = manifest.facts_for(log.path, raw.label) if manifest else None
+        runs.append(replace(build_run(raw, log.path, log.log_format.NAME, row, options), pieces=log.pieces))
+    return runs
 
 
 def _unfinished(log: LogFile) -> str | None:

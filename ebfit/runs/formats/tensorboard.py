@@ -8,8 +8,8 @@ of the points, and cannot read packed files.
 - A writer with ``purge_step`` begins with a session start at that step: what earlier files hold from there on does not
   count (`_Purge` in `backend/event_processing/event_accumulator.py`). Nor do values of a step that was logged again.
 - Megatron-LM (core 0.18.2, `training/training.py`) logs losses of the logged step alone, counts steps from 1, and has
-  its arguments as texts beside them; the Hugging Face Trainer logs means over its interval. Which steps a loss is a
-  mean over depends on the trainer, and files do not say who wrote them: see ``--train-window``.
+  its arguments as texts beside them; the Hugging Face Trainer (transformers 5.24, `integrations/`) logs means over its
+  interval, and is known by its tags. Of others the files do not say which steps a loss is a mean over.
 """
 
 import math
@@ -40,6 +40,7 @@ DAMAGED = "damaged record"
 _START = "\0start"  # stands among the tags for a session start, and is none
 _TEXT = "/text_summary"  # what torch's writer adds to the tag of a text
 _MAX_TEXT_BYTES = 256
+_HUGGING_FACE = {"train/loss", "train/grad_norm", "train/learning_rate", "train/epoch"}
 _VERSION_FOLDER = re.compile(r"version_\d+")
 
 
@@ -222,6 +223,7 @@ def _one_run(scalars: Sequence[Scalar], name: str, label: str, found: _Events) -
         lambda row: f"step {steps[row]:g}",
         facts=_facts(found.texts),
         label=label,
+        train_window="interval" if set(table.column_names) >= _HUGGING_FACE else None,
         name=f"{name}/{label}" if label else name,
         dropped=dict(found.dropped),
         warnings=[*found.warnings, *warnings],
