@@ -14,6 +14,7 @@ of the points, and cannot read packed files.
 
 import math
 import re
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -149,7 +150,7 @@ def _take(event: Any, record: Record, number: int, found: _Events) -> bool:
         number_or_none = _number(value)
         if number_or_none is not None:
             if is_wanted(value.tag):
-                scalars.append(Scalar(time, event.step, value.tag, number_or_none, number))
+                scalars.append(Scalar(time, event.step, sys.intern(value.tag), number_or_none, number))
         elif value.tag.endswith(_TEXT) and (text := _text(value)) is not None:
             texts[value.tag.removesuffix(_TEXT)] = text
     if not (scalars or texts or starts):
