@@ -191,8 +191,10 @@ def test_a_process_that_cannot_even_start_fails_its_runs(tmp_path):
 
 # A caller without a guard `if __name__ == "__main__"`, which must not be run a second time by the workers.
 SCRIPT = """
+import signal
 import sys
 from pathlib import Path
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored if the tests run in the background of a shell
 sys.path[:0] = [{tests!r}]
 from test_sweep_launch import TWO, _session
 from ebfit.sweep.progress import watching
