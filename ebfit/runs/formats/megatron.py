@@ -21,11 +21,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
-from ebfit.runs.formats.printed_settings import Settings, printed_settings
+from ebfit.runs.formats.printed_settings import Settings, runs_with_settings
 from ebfit.runs.formats.text_lines import (
     TRUNCATED,
     Record,
@@ -131,17 +130,9 @@ def iterations(log: TextLog) -> Rows:
 
 def runs_of(rows: Rows, log: TextLog, path: Path, settings: Settings) -> list[RawLog]:
     """Make the runs of a log, with the arguments printed ahead of each."""
-    found = []
-    runs = rows.runs()
-    for index, run in enumerate(runs, start=1):
-        warnings: list[str] = []
-        facts = printed_settings(log, path, run.openings, settings, warnings)
-        label = f"run {index}" if len(runs) > 1 else ""
-        raw = run.raw_log(path, label=label, facts=facts, train_window="interval", warnings=warnings)
-        if facts is not None and facts.seq_len is not None:
-            raw = replace(raw, table=_with_tokens(raw.table, facts.seq_len))
-        found.append(raw)
-    return found
+    return [
+        _with_tokens(raw) for raw in runs_with_settings(rows, log, path, settings, train_window="interval")
+    ]
 
 
 def _train_cells(record: Record) -> dict[str, float] | None:
@@ -174,9 +165,11 @@ def _read_fields(text: bytes, columns: Mapping[bytes, str], cells: dict[str, flo
                 cells[column] = number(text[at:end])
 
 
-def _with_tokens(table: Any, seq_len: int) -> Any:
-    if "tokens" in table.column_names or SAMPLES not in table.column_names:
-        return table
-    samples = numbers(table[SAMPLES])
-    tokens = pa.array(samples.values * seq_len, mask=samples.empty, from_pandas=False)
-    return table.append_column("tokens", tokens)
+def _with_tokens(raw: RawLog) -> RawLog:
+    """Add the tokens consumed, where the log counts samples and gives the sequence length."""
+    names = raw.table.column_names
+    if raw.facts is None or raw.facts.seq_len is None or "tokens" in names or SAMPLES not in names:
+        return raw
+    samples = numbers(raw.table[SAMPLES])
+    tokens = pa.array(samples.values * raw.facts.seq_len, mask=samples.empty, from_pandas=False)
+    return replace(raw, table=raw.table.append_column("tokens", tokens))
