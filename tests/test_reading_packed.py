@@ -64,7 +64,7 @@ def test_pieces_of_a_run_are_read_as_one(tmp_path: Path, monkeypatch):
     """A format whose runs are folders of files: each folder is a run, and all its files are inputs."""
 
     def read_pieces(paths: Sequence[Path]) -> list[RawLog]:
-        tables = [csv_table.read(path)[0].table for path in paths]
+        tables = [csv_table.read_whole(path)[0].table for path in paths]
         return [RawLog(pa.concat_tables(tables), lambda row: f"row {row}", name=paths[0].parent.name)]
 
     in_pieces = SimpleNamespace(

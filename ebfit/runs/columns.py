@@ -95,6 +95,12 @@ def look_like_a_log(names: Sequence[str]) -> bool:
     return any(_tiers(role, names) for role in ("step", "loss", "val"))
 
 
+@lru_cache(maxsize=10_000)
+def may_have_a_role(name: str) -> bool:
+    """Tell whether a column of this name may be picked, unless the user names others."""
+    return any(_tiers(role, [name]) for role in ROLES)
+
+
 @dataclass
 class Columns:
     """The columns of a log by role, as numbers.

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 _MULTIPLES = {"": 1, "k": 10**3, "m": 10**6, "ki": 2**10, "mi": 2**20, "gi": 2**30}
@@ -56,8 +57,8 @@ class NamedBatch:
 def stem(path: Path) -> str:
     """Return a file name without the suffixes of log files; ``b64_lr0.01`` keeps its ``.01``."""
     name = path.name
-    while Path(name).suffix.lower() in _SUFFIXES and Path(name).stem:
-        name = Path(name).stem
+    while (parts := os.path.splitext(name))[1].lower() in _SUFFIXES:
+        name = parts[0]
     return name
 
 
@@ -121,10 +122,9 @@ def unique_names(names: Sequence[str], paths: Sequence[Path]) -> list[str]:
 
 
 def _names(path: Path, label: str) -> list[str]:
-    parents = path.absolute().parents
     own = [] if _OF_A_HOST.match(path.name) else [stem(path)]
-    folders = [parent.name for parent in parents if not _OF_A_LOGGER.fullmatch(parent.name)]
-    return [label, *own, *folders[:2]]
+    folders = (name for name in reversed(path.absolute().parts[:-1]) if not _OF_A_LOGGER.fullmatch(name))
+    return [label, *own, *islice(folders, 2)]
 
 
 def _named_batch(match: re.Match[str]) -> NamedBatch:

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ebfit.errors import BadInputError
-from ebfit.runs.build import build_run
+from ebfit.runs.each_log import read_each
 from ebfit.runs.facts import how_far
 from ebfit.runs.find_logs import LogFile, find_logs
-from ebfit.runs.manifest import Manifest, read_manifest
+from ebfit.runs.manifest import read_manifest
 from ebfit.runs.names import unique_names
 from ebfit.runs.options import ReadOptions
 from ebfit.runs.raw_log import NotALogError
@@ -89,23 +89,22 @@ def read_logs(paths: str | Path | Sequence[str | Path], options: ReadOptions | N
     problems = list(found.problems)
     others = list(found.others)
     too_short: list[str] = []
-    for log in found.logs:
-        try:
-            read = _read_log(log, manifest, options)
-            if any(run.problems for run in read) and (unfinished := _unfinished(log)):
-                too_short.append(unfinished)
-            else:
-                runs += read
-        except NotALogError as error:
-            if log.named:
-                problems.append(str(error))
-            else:
-                others.append(log.path)
-        except BadInputError as error:
-            if unfinished := _unfinished(log):
-                too_short.append(unfinished)
-            else:
-                problems.append(_with_way_out(str(error), log))
+    for log, outcome in zip(found.logs, read_each(found.logs, manifest, options), strict=True):
+        if manifest is not None:
+            manifest.used |= outcome.rows_used
+        refused = outcome.error is not None or any(run.problems for run in outcome.runs)
+        if isinstance(outcome.error, NotALogError) and not log.named:
+            others.append(log.path)
+        elif refused and (unfinished := _unfinished(log)):
+            too_short.append(unfinished)
+        elif outcome.error is None:
+            runs += outcome.runs
+        elif log.named:
+            problems.append(str(outcome.error))
+        else:
+            problems.append(
+                f"{outcome.error} (Found in a folder: name the logs to use, or move this one away.)"
+            )
     problems += [problem for run in runs for problem in run.problems]
     if not runs and not problems:
         nothing_yet = f" {_too_short_sentence(too_short)}" if too_short else ""
@@ -138,24 +137,10 @@ def files_read(runs: Sequence[Run], options: ReadOptions | None = None) -> list[
     return sorted(files)
 
 
-def _read_log(log: LogFile, manifest: Manifest | None, options: ReadOptions) -> list[Run]:
-    runs = []
-    for raw in log.read():
-        row = manifest.facts_for(log.path, raw.label) if manifest else None
-        runs.append(replace(build_run(raw, log.path, log.log_format.NAME, row, options), pieces=log.pieces))
-    return runs
-
-
 def _unfinished(log: LogFile) -> str | None:
     """Return name and state of a run that a sweep has not finished; None of others, and of logs named by the user."""
     status = None if log.named else how_far(log.path)
     return f"{log.path.parent.name} ({status})" if status else None
-
-
-def _with_way_out(problem: str, log: LogFile) -> str:
-    if log.named:
-        return problem
-    return f"{problem} (Found in a folder: name the logs to use, or move this one away.)"
 
 
 def _too_short_sentence(runs: Sequence[str]) -> str:

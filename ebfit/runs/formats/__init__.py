@@ -34,7 +34,8 @@ from ebfit.runs.formats import (
 )
 from ebfit.runs.raw_log import KeepsOtherFiles, LogFormat
 
-_CONSOLE: tuple[LogFormat, ...] = (
+# logs of lines that people read, taken apart in Python
+CONSOLE: tuple[LogFormat, ...] = (
     megatron,
     neox,
     composer_text,
@@ -56,7 +57,7 @@ FORMATS: tuple[LogFormat, ...] = (
     mlflow,
     json_lines,
     json_columns,
-    *_CONSOLE,
+    *CONSOLE,
     wandb_panel,
     tensorboard_csv,
     lightning_csv,
@@ -87,7 +88,7 @@ def sniff(head: bytes, path: Path) -> LogFormat | None:
     """Return the format that a file's first bytes look like, or None."""
     # A folder may hold thousands of tables, and they need not be searched for the marks of every trainer.
     is_table = csv_table.is_surely_a_table(head)
-    likely = (known for known in FORMATS if not (is_table and known in _CONSOLE))
+    likely = (known for known in FORMATS if not (is_table and known in CONSOLE))
     return next((known for known in likely if known.sniff(head, path)), None)
 
 

@@ -7,6 +7,7 @@ import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -105,6 +106,7 @@ def native_bytes(data: bytes) -> Any:
     return pa.BufferReader(stream.getvalue())
 
 
+@lru_cache(maxsize=2)  # every format asks, for the whole head or part of it
 def as_text(head: bytes) -> str | None:
     """Decode the first bytes of a file; None if they are not text.
 

@@ -330,12 +330,12 @@ def _read_rows(path: Path) -> RawLog:
     """Read a file as CSV; one in which further header lines follow, part by part."""
     header = csv_table.find_header(read_head(path))
     if header is None or "step" not in header.names:
-        (log,) = csv_table.read(path)
+        (log,) = csv_table.read_whole(path)
         return log
     data = read_bytes(path)
     parts = _parts(data)
     if len(parts) < 2:
-        (log,) = csv_table.read(path)
+        (log,) = csv_table.read_whole(path)
         return log
     records: list[dict[str, str]] = []
     lines: list[int] = []

@@ -58,7 +58,7 @@ def read_pieces(paths: Sequence[Path]) -> list[RawLog]:
     dropped: Counter[str] = Counter()
     sampled = False
     for path in paths:
-        [raw] = csv_table.read(path)
+        [raw] = csv_table.read_whole(path)
         if list(raw.table.column_names) != _COLUMNS:
             raise BadInputError(
                 f"{path}: not what TensorBoard downloads, which has the columns Wall time, Step and Value. Leave "

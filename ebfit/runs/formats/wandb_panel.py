@@ -67,7 +67,7 @@ def read(path: Path) -> list[RawLog]:
     NotALogError
         If none of its metrics is a loss or a step.
     """
-    [raw] = csv_table.read(path)
+    [raw] = csv_table.read_whole(path)
     names = list(raw.table.column_names)
     lines = _lines(names)
     if not lines:
