@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ebfit import crossings
 from ebfit.crossings import SmoothCurve
@@ -51,15 +52,22 @@ class Sample:
     def only(self, targets: Sequence[float]) -> "Sample":
         """Return the part that is about some of the targets."""
         index = [t for t, target in enumerate(self.targets) if target in targets]
-        present = np.asarray(self.observations.present[:, index].any(axis=1))
-        return Sample(
-            group=self.group,
+        about_them = self.take_runs(np.flatnonzero(self.observations.present[:, index].any(axis=1)))
+        return replace(
+            about_them,
             targets=[self.targets[t] for t in index],
-            observations=self.observations.take_targets(index),
-            batch_tokens=[size for size, kept in zip(self.batch_tokens, present, strict=True) if kept],
-            run_names=[name for name, kept in zip(self.run_names, present, strict=True) if kept],
-            seeds=[seed for seed, kept in zip(self.seeds, present, strict=True) if kept],
+            observations=about_them.observations.take_targets(index),
             unusable={target: count for target, count in self.unusable.items() if target in targets},
+        )
+
+    def take_runs(self, index: NDArray[np.intp]) -> "Sample":
+        """Return some runs, or all in another order."""
+        return replace(
+            self,
+            observations=self.observations.take_runs(index),
+            batch_tokens=[self.batch_tokens[r] for r in index],
+            run_names=[self.run_names[r] for r in index],
+            seeds=[self.seeds[r] for r in index],
         )
 
 
@@ -93,15 +101,9 @@ def at_best_lr(sample: Sample, rates: Sequence[float | None]) -> Sample:
             }
             best = min(means, key=lambda value: means[value])
             log_steps[here & ~_same(rate, best), t] = np.nan
-    kept = np.flatnonzero(np.isfinite(log_steps).any(axis=1))
     observations = replace(data, log_steps=log_steps, censored=data.censored & np.isfinite(log_steps))
-    return replace(
-        sample,
-        observations=observations.take_runs(kept),
-        batch_tokens=[sample.batch_tokens[r] for r in kept],
-        run_names=[sample.run_names[r] for r in kept],
-        seeds=[sample.seeds[r] for r in kept],
-    )
+    kept = np.flatnonzero(observations.present.any(axis=1))
+    return replace(sample, observations=observations).take_runs(kept)
 
 
 def _same(rates: FloatArray, value: float) -> BoolArray:

@@ -5,6 +5,7 @@ The law holds for runs that differ in batch size alone. A folder may hold more: 
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from statistics import median_low
 
 from ebfit.errors import BadInputError
 from ebfit.runs import Run
@@ -53,7 +54,7 @@ def select(runs: Sequence[Run], wanted: Mapping[str, str]) -> list[Run]:
 
 
 def group_by(runs: Sequence[Run], key: str) -> dict[str, list[Run]]:
-    """Return the runs by what they have of ``key``, in order of first occurrence in sorted names.
+    """Return the runs by what they have of ``key``: numbers rising, then names in alphabetical order.
 
     Raises
     ------
@@ -75,19 +76,18 @@ def group_by(runs: Sequence[Run], key: str) -> dict[str, list[Run]]:
 def differences(runs: Sequence[Run], best_lr: bool) -> list[str]:
     """Return sentences on what runs of one fit differ in besides batch size and seed, and what to do."""
     ways = {
-        "lr": "add --select lr=VALUE, --group-by lr, or --best-lr",
-        "model": "add --group-by model, or --select model=NAME",
-        "seq_len": "add --group-by seq_len, or --select seq_len=N",
+        "lr": ("learning rates", "add --select lr=VALUE, --group-by lr, or --best-lr"),
+        "model": ("models", "add --group-by model, or --select model=NAME"),
+        "seq_len": ("sequence lengths", "add --group-by seq_len, or --select seq_len=N"),
     }
     if best_lr:
         del ways["lr"]
     sentences = []
-    for key, way_out in ways.items():
+    for key, (what, way_out) in ways.items():
         values = _distinct(runs, key)
         if key == "lr" and values and float(values[-1]) <= _SAME_RATE * float(values[0]):
             continue  # one rate, logged with few digits
         if len(values) > 1:
-            what = {"lr": "learning rates", "model": "models", "seq_len": "sequence lengths"}[key]
             sentences.append(
                 f"the runs have different {what} ({_listed(values)}), and the law holds for runs that differ in batch "
                 f"size alone: {way_out}."
@@ -96,10 +96,9 @@ def differences(runs: Sequence[Run], best_lr: bool) -> list[str]:
 
 
 def scaled_losses(runs: Sequence[Run]) -> list[str]:
-    """Name runs whose losses all are a whole multiple of the others', or the others' of theirs.
+    """Name runs whose losses are a whole multiple of the others' at both ends.
 
-    A known fault of trainers logs the sum over accumulation steps in place of the mean; bits in place of nats, or per
-    byte in place of per token, make a factor too, but no whole one.
+    A known fault of trainers logs the sum over accumulation steps in place of the mean.
     """
     ends = {
         run.name: (float(curve.loss[0]), float(curve.loss[-1]))
@@ -108,8 +107,8 @@ def scaled_losses(runs: Sequence[Run]) -> list[str]:
     }
     if len(ends) < 3:
         return []
-    first = _median([start for start, _ in ends.values()])
-    last = _median([end for _, end in ends.values()])
+    first = median_low(start for start, _ in ends.values())
+    last = median_low(end for _, end in ends.values())
     found: dict[int, list[str]] = {}
     for name, (start, end) in ends.items():
         if not (start > 0.0 and end > 0.0 and first > 0.0 and last > 0.0):
@@ -168,8 +167,3 @@ def _in_order(text: str) -> tuple[int, float, str]:
 def _listed(texts: Sequence[str]) -> str:
     more = f" and {len(texts) - _MOST_SHOWN} more" if len(texts) > _MOST_SHOWN else ""
     return ", ".join(texts[:_MOST_SHOWN]) + more
-
-
-def _median(values: Sequence[float]) -> float:
-    ordered = sorted(values)
-    return ordered[(len(ordered) - 1) // 2]
