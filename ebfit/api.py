@@ -77,7 +77,7 @@ def fit(
     select : mapping, optional
         Only runs with these values, such as ``{"lr": "0.001"}``; see `ebfit.selection.select`.
     group_by : str, optional
-        Fit runs with different values of this by themselves: ``model``, ``lr``, ``seq_len``.
+        Fit runs with different values of this by themselves: ``model``, ``data``, ``lr``, ``seq_len``.
     best_lr : bool
         Of several learning rates keep, per batch size and target, the one with the fewest steps.
     read_options : ReadOptions, optional

@@ -28,6 +28,8 @@ def run_record(run: Run) -> RunRecord:
         seq_len=run.seq_len,
         lr=run.lr,
         seed=run.seed,
+        model=run.model,
+        data=run.data,
         rows=run.rows,
         dropped=dict(sorted(run.dropped.items())),
         stable_from=run.stable_from,

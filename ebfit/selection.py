@@ -22,10 +22,11 @@ _KEYS: dict[str, Callable[[Run], float | str | None]] = {
     "batch_tokens": lambda run: run.batch_tokens,
     "seq_len": lambda run: run.seq_len,
     "model": lambda run: run.model,
+    "data": lambda run: run.data,
     "format": lambda run: run.format,
     "name": lambda run: run.name,
 }
-GROUP_KEYS = ("model", "lr", "seq_len")
+GROUP_KEYS = ("model", "data", "lr", "seq_len")
 
 
 def select(runs: Sequence[Run], wanted: Mapping[str, str]) -> list[Run]:
@@ -78,6 +79,7 @@ def differences(runs: Sequence[Run], best_lr: bool) -> list[str]:
     ways = {
         "lr": ("learning rates", "add --select lr=VALUE, --group-by lr, or --best-lr"),
         "model": ("models", "add --group-by model, or --select model=NAME"),
+        "data": ("data", "add --group-by data, or --select data=NAME"),
         "seq_len": ("sequence lengths", "add --group-by seq_len, or --select seq_len=N"),
     }
     if best_lr:

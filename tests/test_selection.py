@@ -17,12 +17,11 @@ SIZES = [1000 * 2**k for k in range(8)]
 TARGETS = [2.3, 2.1]
 
 
-def _sweep(folder: Path, rates=(0.01,), model: str | None = None, worse: float = 1.0) -> Path:
+def _sweep(folder: Path, rates=(0.01,), worse: float = 1.0, **more: object) -> Path:
     """A run per batch size and learning rate; every further rate takes ``worse`` times the steps."""
     for number, rate in enumerate(rates):
         for size in SIZES:
-            facts = {"lr": rate} | ({} if model is None else {"model": model})
-            log = write_run(folder / f"b{size}-lr{rate:g}", size, seed=number, **facts)
+            log = write_run(folder / f"b{size}-lr{rate:g}", size, seed=number, lr=rate, **more)
             records = [json.loads(line) for line in log.read_text().splitlines()]
             for record in records:
                 record["lr"] *= rate / 0.01
@@ -84,6 +83,23 @@ def test_models_are_groups_and_are_named_where_they_are_mixed(tmp_path: Path):
     assert {target.group for target in grouped.targets} == {"small", "large"}
 
 
+def test_data_are_groups_and_are_named_where_they_are_mixed(tmp_path: Path):
+    _sweep(
+        tmp_path / "a", data={"kind": "text", "tokenizer": "bytes", "sha256": "0123456789abcdef", "tokens": 5}
+    )
+    _sweep(tmp_path / "b", data="c4")
+    runs = ebfit.read_runs([tmp_path])
+    assert {run.data for run in runs} == {"text bytes 01234567", "c4"}
+    said = [text for text in _fit(runs).warnings if "different data" in text]
+    assert len(said) == 1
+    assert "different data (c4, text bytes 01234567)" in said[0]
+    assert "--group-by data" in said[0]
+    assert {target.group for target in _fit(runs, group_by="data").targets} == {"c4", "text bytes 01234567"}
+    alone = _fit(runs, select={"data": "c4"})
+    assert {run.data for run in alone.runs} == {"c4"}
+    assert not any("different data" in text for text in alone.warnings)
+
+
 def test_the_best_learning_rate_is_the_one_with_the_fewest_steps(runs):
     """The second rate takes 1.5 times the steps everywhere, so the first one is best everywhere."""
     best, first = _fit(runs, best_lr=True), _fit(runs, select={"lr": "0.01"})
@@ -135,7 +151,7 @@ def test_a_run_that_only_begins_high_is_no_multiple(runs):
             ["--select", "lr=0.01", "--select", "lr=0.02"],
             "--select lr: given twice. Write several values as lr=a|b.",
         ),
-        (["--group-by", "seed"], "--group-by seed: runs are told apart by model, lr, seq_len."),
+        (["--group-by", "seed"], "--group-by seed: runs are told apart by model, data, lr, seq_len."),
         (["--group-by", "model"], "--group-by model: nothing says the model of"),
     ],
 )

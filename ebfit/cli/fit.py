@@ -49,12 +49,13 @@ def fit(
         list[str] | None,
         typer.Option(
             metavar="KEY=VALUE",
-            help="Only the runs with this lr, seed, batch_tokens, seq_len, model, format or name; a|b for several.",
+            help="Only the runs with this lr, seed, batch_tokens, seq_len, model, data, format or name; a|b for "
+            "several.",
         ),
     ] = None,
     group_by: Annotated[
         str | None,
-        typer.Option(metavar="KEY", help="Fit runs with another model, lr or seq_len by themselves."),
+        typer.Option(metavar="KEY", help="Fit runs with another model, data, lr or seq_len by themselves."),
     ] = None,
     best_lr: Annotated[
         bool,

@@ -53,7 +53,8 @@ ManifestFile = Annotated[
     typer.Option(
         "--manifest",
         metavar="FILE",
-        help="CSV with a row per log: path, batch_tokens (or batch_sequences and seq_len), seed, lr, name.",
+        help="CSV with a row per log: path, batch_tokens (or batch_sequences and seq_len), seed, lr, model, data, "
+        "name.",
         rich_help_panel=_PANEL,
     ),
 ]

@@ -29,6 +29,8 @@ class RunRecord(Document):
     seq_len: int | None
     lr: float | None
     seed: int | None
+    model: Text | None = None
+    data: Text | None = None
     rows: int
     dropped: dict[Text, int]
     stable_from: int

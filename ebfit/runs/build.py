@@ -112,6 +112,7 @@ def build_run(raw: RawLog, path: Path, format_name: str, row: Facts | None, opti
         problems=problems,
         facts_path=place.parent / RUN_JSON if beside else None,
         model=_first(written, "model"),
+        data=_first(written, "data"),
         averaging_known=averaging is not None,
     )
     if not problems:

@@ -50,6 +50,7 @@ class Facts:
     warmup_steps: int | None = None
     decay_start_step: int | None = None
     model: str | None = None
+    data: str | None = None
     train_loss_window: int | Literal["interval"] | None = None
     batch_hint: str | None = None
 
@@ -87,6 +88,7 @@ def facts_from(mapping: Mapping[str, Any], source: str, *, strict: bool) -> Fact
     if isinstance(mapping.get("name"), str) and mapping["name"].strip():
         found["name"] = mapping["name"].strip()
     found["model"] = _model(mapping)
+    found["data"] = _data(mapping, strict=strict)
     window = mapping.get("train_loss_window")
     if window == "interval":
         found["train_loss_window"] = "interval"
@@ -107,10 +109,25 @@ def _model(mapping: Mapping[str, Any]) -> str | None:
         return model.strip() or None
     if isinstance(parameters, int) and not isinstance(parameters, bool) and parameters > 0:
         return f"{short(parameters)} parameters"
-    if isinstance(model, Mapping):
-        sizes = {key: value for key, value in model.items() if isinstance(value, int | float | str)}
-        return " ".join(f"{key}={sizes[key]}" for key in sorted(sizes)) or None
-    return None
+    return _written_out(model) if isinstance(model, Mapping) else None
+
+
+def _data(mapping: Mapping[str, Any], *, strict: bool) -> str | None:
+    """Return what tells a data set from others: its name, its kind and checksum, or all that is said of it."""
+    data = next((mapping[key] for key in ("data", "dataset") if mapping.get(key)), None)
+    if isinstance(data, str):
+        return data.strip() or None
+    # In a trainer's config a mapping holds settings of loading, too, such as a batch size.
+    if not strict or not isinstance(data, Mapping):
+        return None
+    named = [data[key] for key in ("kind", "name", "tokenizer") if isinstance(data.get(key), str)]
+    checksums = [data[key][:8] for key in ("sha256", "validation_sha256") if isinstance(data.get(key), str)]
+    return " ".join(named + checksums) if checksums else _written_out(data)
+
+
+def _written_out(mapping: Mapping[str, Any]) -> str | None:
+    plain = {key: value for key, value in mapping.items() if isinstance(value, int | float | str)}
+    return " ".join(f"{key}={plain[key]}" for key in sorted(plain)) or None
 
 
 def facts_beside(log: Path) -> Facts | None:

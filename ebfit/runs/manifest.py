@@ -20,6 +20,7 @@ _KNOWN = {
     "warmup_steps",
     "decay_start_step",
     "model",
+    "data",
 }
 
 

@@ -80,6 +80,8 @@ class Run:
         The run.json beside the log, where one was read.
     model : str or None
         What tells its model from others, where known.
+    data : str or None
+        What tells the data it was trained on from others, where known.
     pieces : tuple of Path
         All files that it was read from, `path` among them.
     averaging_known : bool
@@ -106,6 +108,7 @@ class Run:
     problems: list[str] = field(default_factory=list)
     facts_path: Path | None = None
     model: str | None = None
+    data: str | None = None
     pieces: tuple[Path, ...] = ()
     averaging_known: bool = False
 
