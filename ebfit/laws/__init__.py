@@ -2,7 +2,7 @@
 
 from typing import cast
 
-from ebfit.laws import classic, power, revised
+from ebfit.laws import classic, power, revised, surface
 from ebfit.laws.base import FloatArray, Law, ShapePrior
 
 LAWS: dict[str, Law] = {law.name: cast(Law, law) for law in (revised, classic)}
@@ -10,4 +10,14 @@ LAWS: dict[str, Law] = {law.name: cast(Law, law) for law in (revised, classic)}
 # What the intervals of a law must also allow for: another law of the same numbers that may describe the data as well.
 SECOND_OPINIONS: dict[str, Law] = {"revised": cast(Law, power)}
 
-__all__ = ["LAWS", "SECOND_OPINIONS", "FloatArray", "Law", "ShapePrior", "classic", "power", "revised"]
+__all__ = [
+    "LAWS",
+    "SECOND_OPINIONS",
+    "FloatArray",
+    "Law",
+    "ShapePrior",
+    "classic",
+    "power",
+    "revised",
+    "surface",
+]
