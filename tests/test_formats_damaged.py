@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ebfit.errors import BadInputError
 from ebfit.runs import ReadOptions, read_runs
-from ebfit.runs.formats import FORMATS
+from ebfit.runs.formats import CONSOLE
 from tests import test_formats_llm_logs as llm_logs
 from tests import test_formats_megatron as megatron_logs
 from tests.test_formats_console import LOGS
@@ -23,7 +23,7 @@ ALL_LOGS = [
     + "".join(map(megatron_logs.megatron_line, megatron_logs.STEPS)),
     megatron_logs.neox_arguments() + "".join(map(megatron_logs.neox_line, megatron_logs.STEPS)),
 ]
-CONSOLE = [known.NAME for known in FORMATS if hasattr(known, "_START") or hasattr(known, "START")]
+NAMES = [known.NAME for known in CONSOLE]
 DAMAGE = [
     b"9" * 5000,
     b"nan",
@@ -49,7 +49,7 @@ DAMAGE = [
         min_size=1,
         max_size=12,
     ),
-    name=st.sampled_from([None, *CONSOLE]),
+    name=st.sampled_from([None, *NAMES]),
 )
 def test_damage_ends_in_a_sentence_or_a_read(
     tmp_path: Path, logs: list[str], edits: list[tuple[float, int, bytes]], name: str | None
@@ -68,7 +68,7 @@ def test_damage_ends_in_a_sentence_or_a_read(
 
 
 @pytest.mark.parametrize("start", [b"train/", b"eval/", b"validation-", b"[Start training]", b"| loss: "])
-@pytest.mark.parametrize("name", CONSOLE)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_line_of_nothing_but_beginnings_does_not_hang(tmp_path: Path, name: str, start: bytes):
     """OLMo-core's took a minute: every beginning was followed to the end of the line."""
     anchors = b"throughput/total eval/ | elapsed time per iteration num_consumed_tokens= | consumed_tokens: Train time/"

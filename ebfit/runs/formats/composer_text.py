@@ -27,13 +27,13 @@ from ebfit.runs.formats.printed_settings import Settings, runs_with_settings
 from ebfit.runs.formats.text_lines import (
     TRUNCATED,
     Record,
-    Rows,
     TextLog,
     nothing_found,
     number,
     opening,
     read_text_log,
 )
+from ebfit.runs.formats.text_rows import RowList, few_digits_warnings
 from ebfit.runs.raw_log import RawLog
 
 NAME = "composer_text"
@@ -42,9 +42,11 @@ EXAMPLE = "[batch=10/100]: and below it, indented, Train loss/train/total: 4.512
 NO_STEP = "step cannot be told"
 
 _START = re.compile(
-    rb"(?:\[epoch=(?P<epoch>\d+)\])?\[(?P<unit>batch|token|sample|second|iteration)=(?P<now>\d+)(?:/(?P<total>\d+))?\]"
+    rb"\[(?:epoch=(?P<epoch>\d+)\]\[)?(?P<unit>batch|token|sample|second|iteration)=(?P<now>\d+)(?:/(?P<total>\d+))?\]"
     rb"|\[(?P<evaluation>Eval) batch=\d+/\d+\] Eval on "
-    rb"|\b(?P<kind>Train|Eval) (?P<name>[\w./-]+): (?=\S)"
+    rb"|Train (?P<train>loss/train/total|time/(?:batch|token|sample|second|iteration|batch_in_epoch)|lr-[\w./-]+"
+    rb"|[\w./-]{0,200}?LanguageCrossEntropy): (?P<value>\S+)"
+    rb"|Eval (?P<eval>[\w./-]{0,200}?LanguageCrossEntropy): (?P<eval_value>\S+)"
 )
 _ANCHORS = (
     b"[batch=",
@@ -68,7 +70,6 @@ _SETTINGS: Settings = {
     ]
 }
 _EVAL_INTERVAL = re.compile(rb"(?<![\w.])eval_interval: '?(?P<batches>[1-9]\d{0,14})ba\b")
-_FEW_DIGITS = 0.01  # a learning rate below this is printed with one or two
 
 
 def sniff(head: bytes, path: Path) -> bool:
@@ -78,7 +79,7 @@ def sniff(head: bytes, path: Path) -> bool:
         return False
     seen_step = False
     for record in log.records(_START, *_ANCHORS):
-        if seen_step and record.start["kind"] == b"Train":
+        if seen_step and record.start["train"]:
             return True
         seen_step = seen_step or record.start["unit"] is not None
     return False
@@ -93,26 +94,24 @@ def read(path: Path) -> list[RawLog]:
         If there is no step with a loss in it.
     """
     log = read_text_log(path)
-    rows = Rows()
+    found = RowList()
     interval = _eval_interval(log)
     ranks: dict[int | None, _Rank] = {}  # what is printed below a header is that of the same rank
     for record in log.records(_START, *_ANCHORS):
-        ranks.setdefault(record.rank, _Rank(rows, interval)).take(record)
+        rank = ranks.get(record.rank)
+        if rank is None:
+            rank = ranks[record.rank] = _Rank(found, interval)
+        rank.take(record)
     for rank in ranks.values():
         rank.finish_step()
-    cells = [rows[row] for row in range(len(rows))]
-    if not any("loss" in one for one in cells):
+    rows = found.rows()
+    if not rows.have("loss").any():
         raise nothing_found(path, NAME, EXAMPLE)
-    warnings = []
+    warnings = few_digits_warnings(rows)
     if interval is None and any(rank.evaluated for rank in ranks.values()):
         warnings.append(
             "evaluations are printed without their step, and no eval_interval is: each was taken to belong to the "
             "step printed before it."
-        )
-    if 0 < max(one.get("lr", 0.0) for one in cells) < _FEW_DIGITS:
-        warnings.append(
-            "the learning rate is printed with 4 decimals, too few to see where warmup ends and decay begins. Give "
-            "--warmup-steps and --stable-until."
         )
     return runs_with_settings(rows, log, path, _SETTINGS, train_window=1, warnings=warnings)
 
@@ -121,7 +120,7 @@ def read(path: Path) -> list[RawLog]:
 class _Rank:
     """What one rank printed, as far as it was read."""
 
-    rows: Rows
+    rows: RowList
     eval_interval: int | None
     evaluated: bool = False
     _header: Record | None = None
@@ -132,14 +131,15 @@ class _Rank:
 
     def take(self, record: Record) -> None:
         """Take a header or a metric."""
-        if record.start["kind"] is None:
+        start = record.start
+        if not (start["train"] or start["eval"]):
             self.finish_step()
-            self._header = record if record.start["unit"] else None
+            self._header = record if start["unit"] else None
         elif not record.whole:
             self.rows.drop(TRUNCATED)
-        elif record.start["kind"] == b"Train":
-            self._metrics[record.start["name"].decode()] = _value(record)
-        elif record.start["name"].endswith(_CROSS_ENTROPY.encode()):
+        elif start["train"]:
+            self._metrics[start["train"].decode()] = number(start["value"])
+        else:
             self._add_evaluation(record)
 
     def finish_step(self) -> None:
@@ -179,13 +179,13 @@ class _Rank:
         return tokens + (tokens - before[1]) / (batches - before[0]) if batches > 0 else None
 
     def _add_evaluation(self, record: Record) -> None:
-        name = record.start["name"].decode().removeprefix("metrics/").rpartition("/")[0]
+        name = record.start["eval"].decode().removeprefix("metrics/").rpartition("/")[0]
         column = "val_loss" if name in ("", "eval") else f"{name}/loss"
         step = self._last_step
         if self.eval_interval is not None:
             step = min(np.ceil(step / self.eval_interval) * self.eval_interval, self._total)
         self.evaluated = True
-        self.rows.add(record, {"step": step, column: _value(record)})
+        self.rows.add(record, {"step": step, column: number(record.start["eval_value"])})
 
 
 def _step(header: Record, metrics: dict[str, float]) -> float | None:
@@ -204,13 +204,10 @@ def _step(header: Record, metrics: dict[str, float]) -> float | None:
 
 
 def _eval_interval(log: TextLog) -> int | None:
-    found = {int(record.start["batches"]) for record in log.records(_EVAL_INTERVAL, b"eval_interval: ")}
+    lines = log.lines_with(b"eval_interval: ")
+    found = {int(match["batches"]) for line in lines for match in _EVAL_INTERVAL.finditer(line)}
     return found.pop() if len(found) == 1 else None
 
 
 def _ending(metrics: dict[str, float], name: str) -> float | None:
     return next((value for full, value in metrics.items() if full.endswith(name)), None)
-
-
-def _value(record: Record) -> float:
-    return number(record.text[record.start.end() - record.start.start() :].split(None, 1)[0])

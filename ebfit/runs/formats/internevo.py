@@ -15,7 +15,16 @@ import re
 from pathlib import Path
 
 from ebfit.runs.formats.printed_settings import runs_with_settings
-from ebfit.runs.formats.text_lines import Rows, nothing_found, number, opening, read_text_log
+from ebfit.runs.formats.text_lines import (
+    CUT_OFF,
+    TRUNCATED,
+    Record,
+    nothing_found,
+    number,
+    opening,
+    read_text_log,
+)
+from ebfit.runs.formats.text_rows import RowList
 from ebfit.runs.raw_log import RawLog
 
 NAME = "internevo"
@@ -25,9 +34,10 @@ EXAMPLE = (
 )
 
 _START = re.compile(
-    rb"(?<![\w/])step=(?P<step>\d+)[ ,]+(?=loss=)|\bValidation on (?P<set>[^:\n]{1,100}): step=(?P<val_step>\d+) "
+    rb"step=(?<![\w/]step=)(?P<step>\d+)[ ,]+(?=loss=)|Validation on (?P<set>[^:\n]{1,100}): step=(?P<val_step>\d+) "
 )
-_ANCHORS = (b"num_consumed_tokens=", b"Validation on ")
+_TOKENS = b"num_consumed_tokens="  # all steps have it
+_ANCHORS = (_TOKENS, b"Validation on ")
 _FIELD = re.compile(rb"[ ,](?P<name>loss|lr|num_consumed_tokens)=(?P<value>[^ ,]+)")
 _COLUMNS = {b"loss": "loss", b"lr": "lr", b"num_consumed_tokens": "tokens"}
 _VAL_LOSS = re.compile(rb" val/[^ =]+_loss=(?P<value>[^ ,]+)")
@@ -36,7 +46,11 @@ _VAL_LOSS = re.compile(rb" val/[^ =]+_loss=(?P<value>[^ ,]+)")
 def sniff(head: bytes, path: Path) -> bool:
     """Claim text that holds a step of InternEvo."""
     log = opening(head, path)
-    return log is not None and any(record.start["step"] for record in log.records(_START, *_ANCHORS))
+    return log is not None and any(_is_step(record) for record in log.records(_START, *_ANCHORS))
+
+
+def _is_step(record: Record) -> bool:
+    return record.start["step"] is not None and _TOKENS in record.text
 
 
 def read(path: Path) -> list[RawLog]:
@@ -48,14 +62,17 @@ def read(path: Path) -> list[RawLog]:
         If there is no step in it.
     """
     log = read_text_log(path)
-    rows = Rows()
+    found = RowList()
     for record in log.records(_START, *_ANCHORS):
-        if record.start["step"]:
+        if _is_step(record):
             fields = {_COLUMNS[name]: number(value) for name, value in _FIELD.findall(record.text)}
-            rows.add(record, {"step": number(record.start["step"]) + 1, **fields})
+            found.add(record, {"step": number(record.start["step"]) + 1, **fields})
+        elif record.start["step"]:
+            found.drop(CUT_OFF if record.whole else TRUNCATED)
         elif loss := _VAL_LOSS.search(record.text):
             column = f"val/{record.start['set'].decode('utf-8', 'replace')}/loss"
-            rows.add(record, {"step": number(record.start["val_step"]), column: number(loss["value"])})
+            found.add(record, {"step": number(record.start["val_step"]), column: number(loss["value"])})
+    rows = found.rows()
     if not rows:
         raise nothing_found(path, NAME, EXAMPLE)
     return runs_with_settings(rows, log, path, {}, train_window=1)

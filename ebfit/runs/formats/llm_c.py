@@ -17,23 +17,26 @@ does not.
 import re
 from pathlib import Path
 
+import numpy as np
+
 from ebfit.runs.formats.printed_settings import runs_with_settings
-from ebfit.runs.formats.text_lines import Record, Rows, nothing_found, number, opening, read_text_log
-from ebfit.runs.raw_log import RawLog
+from ebfit.runs.formats.text_lines import nothing_found, opening, read_text_log
+from ebfit.runs.formats.text_rows import Rows, first_of, rows_of_matches
+from ebfit.runs.raw_log import Cells, RawLog
 
 NAME = "llm_c"
 TRAINER = "llm.c"
 EXAMPLE = "s:10 trl:4.1234 lr:0.000600 norm:0.50"
 
-_START = re.compile(rb"s:\d+ t|step +\d+/\d+(?: \||:) |val loss ")
+_RECORD = re.compile(
+    # "s:" ends many words, so no letter may stand right before it.
+    rb"s:(?<![^\s\d]s:)(?:(?P<index>\d+) trl:(?P<loss>\S+)(?: lr:(?P<lr>\S+))?|(?P<step>\d+) tel:(?P<val_loss>\S+?)(?=\s|s:|$))"
+    # The next step on the line has the next slash.
+    rb"|step +(?P<console_step>\d+)/\d+(?: \||:) (?:train )?loss (?P<console_loss>[^\s|]+)"
+    rb"(?:[^/\r\n]*?\blr (?P<console_lr>[^\s|]+))?"
+    rb"|val loss (?P<console_val_loss>\S+)(?=[^\S\n]*(?:\n|$))"
+)
 _ANCHORS = (b" trl:", b" tel:", b" loss ")
-_LOGGED = re.compile(
-    rb"s:(?P<step>\d+) (?:tel:(?P<val>\S+)|trl:(?P<loss>\S+)(?: lr:(?P<lr>\S+))?(?: norm:\S+)?)\s*$"
-)
-_STEP = re.compile(
-    rb"step +(?P<step>\d+)/\d+(?: \||:) (?:train )?loss (?P<loss>[^\s|]+)(?:.*?\blr (?P<lr>[^\s|]+))?"
-)
-_VALIDATION = re.compile(rb"val loss (?P<val>\S+)\s*$")
 _SETTINGS = {
     b"| sequence length T ": re.compile(rb"\| sequence length T +\| (?P<seq_len>\d+)"),
     b"| total batch size ": re.compile(rb"\| total batch size +\| (?P<batch_tokens>\d+)"),
@@ -45,8 +48,7 @@ def sniff(head: bytes, path: Path) -> bool:
     """Claim text that holds a step of llm.c, in either of its logs."""
     log = opening(head, path)
     return log is not None and any(
-        (_LOGGED.match(record.text) and not record.before.strip()) or _STEP.match(record.text)
-        for record in log.records(_START, *_ANCHORS)
+        match["console_val_loss"] is None for match in log.matches(_RECORD, *_ANCHORS)
     )
 
 
@@ -59,37 +61,26 @@ def read(path: Path) -> list[RawLog]:
         If there is no step in it.
     """
     log = read_text_log(path)
-    rows = Rows()
-    last_step = 0.0
-    # A validation of the console, until the next step tells that of it.
-    waiting: tuple[Record, float] | None = None
-    for record in log.records(_START, *_ANCHORS):
-        if line := _STEP.match(record.text):
-            last_step = number(line["step"])
-            if waiting:
-                rows.add(waiting[0], {"step": last_step - 1, "val_loss": waiting[1]})
-                waiting = None
-            rows.add(record, _train_cells(last_step, line))
-        elif record.before.strip():
-            continue  # "s:" ends many words
-        elif line := _LOGGED.match(record.text):
-            if line["val"]:
-                rows.add(record, {"step": number(line["step"]), "val_loss": number(line["val"])})
-            else:
-                rows.add(record, _train_cells(number(line["step"]) + 1, line))
-        elif line := _VALIDATION.match(record.text):
-            if waiting and last_step:  # the last of a run that another one follows
-                rows.add(waiting[0], {"step": last_step, "val_loss": waiting[1]})
-            waiting = record, number(line["val"])
-    if waiting and last_step:
-        rows.add(waiting[0], {"step": last_step, "val_loss": waiting[1]})
+    rows = rows_of_matches(log, _RECORD, *_ANCHORS)
+    columns = rows.columns
+    for name in ("step", "loss", "lr", "val_loss"):
+        console = columns.pop(f"console_{name}", None)
+        if console is not None:
+            columns[name] = first_of(columns[name], console) if name in columns else console
+    rows = _with_steps_of_validations(rows)
     if not rows:
         raise nothing_found(path, NAME, EXAMPLE)
     return runs_with_settings(rows, log, path, _SETTINGS, train_window=1)
 
 
-def _train_cells(step: float, line: re.Match[bytes]) -> dict[str, float]:
-    cells = {"step": step, "loss": number(line["loss"])}
-    if line["lr"]:
-        cells["lr"] = number(line["lr"])
-    return cells
+def _with_steps_of_validations(rows: Rows) -> Rows:
+    """Tell the steps of validations on the console: that ahead of the next step, or the last of a run that ends."""
+    steps = rows.columns["step"]
+    ends = np.append(
+        steps.empty[1:], True
+    )  # another validation follows, which begins another run, or nothing
+    before = np.append(np.nan, steps.values[:-1])
+    after = np.append(steps.values[1:], np.nan)
+    told = np.where(ends, before, after - 1)
+    rows.columns["step"] = first_of(steps, Cells(told, np.isnan(told)))
+    return rows.take(~rows.columns["step"].empty)

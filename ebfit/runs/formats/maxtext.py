@@ -23,13 +23,13 @@ from ebfit.runs.facts import Facts
 from ebfit.runs.formats.printed_settings import runs_with_settings
 from ebfit.runs.formats.text_lines import (
     Record,
-    Rows,
     TextLog,
     nothing_found,
     number,
     opening,
     read_text_log,
 )
+from ebfit.runs.formats.text_rows import RowList
 from ebfit.runs.raw_log import RawLog, numbers
 
 NAME = "maxtext"
@@ -82,12 +82,13 @@ def read(path: Path) -> list[RawLog]:
         If there is no step with a loss in it.
     """
     log = read_text_log(path)
-    steps = [(record, cells) for record in log.records(_START, *_ANCHORS) if (cells := _cells(record))]
-    if not steps:
+    found = RowList()
+    for record in log.records(_START, *_ANCHORS):
+        if cells := _cells(record):
+            found.add(record, cells)
+    rows = found.rows()
+    if not rows:
         raise nothing_found(path, NAME, EXAMPLE)
-    rows = Rows()
-    for record, cells in steps:
-        rows.add(record, cells)
     runs = runs_with_settings(rows, log, path, _SETTINGS, train_window=1)
     config = _config(log)
     return [_with_batch_size(_with_schedule(run, config, path), path) for run in runs]
@@ -133,9 +134,8 @@ def _with_batch_size(run: RawLog, path: Path) -> RawLog:
 def _config(log: TextLog) -> dict[bytes, bytes]:
     """Return the settings that have one value in all of the log."""
     found: dict[bytes, set[bytes]] = {}
-    for record in log.records(_CONFIG, b"Config param "):
-        if line := _CONFIG.match(record.text):
-            found.setdefault(line["name"], set()).add(line["value"])
+    for line in log.matches(_CONFIG):
+        found.setdefault(line["name"], set()).add(line["value"])
     return {name: values.pop() for name, values in found.items() if len(values) == 1}
 
 

@@ -26,15 +26,16 @@ import pyarrow as pa
 
 from ebfit.runs.formats.printed_settings import Settings, runs_with_settings
 from ebfit.runs.formats.text_lines import (
+    CUT_OFF,
     TRUNCATED,
     Record,
-    Rows,
     TextLog,
     nothing_found,
     number,
     opening,
     read_text_log,
 )
+from ebfit.runs.formats.text_rows import RowList, Rows
 from ebfit.runs.raw_log import RawLog, numbers
 
 NAME = "megatron"
@@ -43,14 +44,14 @@ EXAMPLE = (
     "iteration 100/ 1000 | consumed samples: 51200 | .. | learning rate: 1.0E-04 | global batch size: 512 | "
     "lm loss: 2.3E+00 | .."
 )
-CUT_OFF = "line cut off by another"
 SAMPLES = "consumed_samples"
 
 START = re.compile(
     rb"iteration +(?P<step>\d+)/ *\d+ \|"
     rb"|validation(?:-(?P<set>\S{1,100}))? (?:loss|results) at iteration (?P<val_step>\d+)(?: on (?P<part>\w+) set)? \|"
 )
-ANCHORS = (b"| elapsed time per iteration", b" at iteration ")
+_TIME = b"| elapsed time per iteration"  # all iterations have it
+ANCHORS = (_TIME, b" at iteration ")
 _COLUMNS = {
     b"| consumed samples:": SAMPLES,
     b"| consumed tokens:": "tokens",
@@ -87,8 +88,13 @@ def sniff(head: bytes, path: Path) -> bool:
     """Claim text with an iteration that counts samples or tokens."""
     log = opening(head, path)
     return log is not None and any(
-        record.start["step"] and counts_samples(record) for record in log.records(START, *ANCHORS)
+        is_iteration(record) and counts_samples(record) for record in log.records(START, *ANCHORS)
     )
+
+
+def is_iteration(record: Record) -> bool:
+    """Tell whether a record is of training, and of this trainer."""
+    return record.start["step"] is not None and _TIME in record.text
 
 
 def counts_samples(record: Record) -> bool:
@@ -113,7 +119,7 @@ def read(path: Path) -> list[RawLog]:
 
 def iterations(log: TextLog) -> Rows:
     """Read iterations and evaluations."""
-    rows = Rows()
+    rows = RowList()
     for record in log.records(START, *ANCHORS):
         if record.start["step"]:
             cells = _train_cells(record)
@@ -125,7 +131,7 @@ def iterations(log: TextLog) -> Rows:
             name = record.start["set"]
             column = f"validation/{name.decode('utf-8', 'replace')}/loss" if name else "val_loss"
             rows.add(record, {"step": number(record.start["val_step"]), column: number(loss[1])})
-    return rows
+    return rows.rows()
 
 
 def runs_of(rows: Rows, log: TextLog, path: Path, settings: Settings) -> list[RawLog]:

@@ -17,16 +17,18 @@ import re
 from pathlib import Path
 
 from ebfit.runs.formats.printed_settings import runs_with_settings
-from ebfit.runs.formats.text_lines import Rows, nothing_found, number, opening, read_text_log
+from ebfit.runs.formats.text_lines import nothing_found, opening, read_text_log
+from ebfit.runs.formats.text_rows import rows_of_matches
 from ebfit.runs.raw_log import RawLog
 
 NAME = "modded_nanogpt"
 TRAINER = "modded-nanogpt"
 EXAMPLE = "step:125/1750 val_loss:4.1234 train_time:10012ms step_avg:80.10ms"
 
-_START = re.compile(rb"step:\d+/\d+ ")
+_RECORD = re.compile(
+    rb"step:(?P<step>\d+)/\d+ (?:train_loss:(?P<loss>\S+?)|val_loss:(?P<val_loss>\S+?))(?=\s|step:|$)"
+)
 _ANCHORS = (b" train_loss:", b" val_loss:")
-_LINE = re.compile(rb"step:(?P<step>\d+)/\d+ (?:train_loss:(?P<loss>\S+)|val_loss:(?P<val>\S+))")
 _SETTINGS = {
     b"train_batch_tokens:": re.compile(
         rb"train_batch_tokens:(?P<batch_tokens>\d+)(?: train_seq_len:(?P<seq_len>\d+))?"
@@ -41,7 +43,7 @@ _SETTINGS = {
 def sniff(head: bytes, path: Path) -> bool:
     """Claim text that holds a step with a loss as modded-nanogpt prints it."""
     log = opening(head, path)
-    return log is not None and any(_LINE.match(record.text) for record in log.records(_START, *_ANCHORS))
+    return log is not None and any(True for _ in log.matches(_RECORD, *_ANCHORS))
 
 
 def read(path: Path) -> list[RawLog]:
@@ -53,11 +55,7 @@ def read(path: Path) -> list[RawLog]:
         If there is no step with a loss in it.
     """
     log = read_text_log(path)
-    rows = Rows()
-    for record in log.records(_START, *_ANCHORS):
-        if line := _LINE.match(record.text):
-            loss = {"val_loss": number(line["val"])} if line["val"] else {"loss": number(line["loss"])}
-            rows.add(record, {"step": number(line["step"]), **loss})
+    rows = rows_of_matches(log, _RECORD, *_ANCHORS)
     if not rows:
         raise nothing_found(path, NAME, EXAMPLE)
     return runs_with_settings(rows, log, path, _SETTINGS, train_window=1)

@@ -18,7 +18,8 @@ import re
 from pathlib import Path
 
 from ebfit.runs.formats.printed_settings import runs_with_settings
-from ebfit.runs.formats.text_lines import Rows, TextLog, nothing_found, number, opening, read_text_log
+from ebfit.runs.formats.text_lines import TextLog, nothing_found, number, opening, read_text_log
+from ebfit.runs.formats.text_rows import rows_of_matches
 from ebfit.runs.raw_log import RawLog
 
 NAME = "nanochat"
@@ -26,12 +27,12 @@ TRAINER = "nanochat"
 EXAMPLE = "step 00010/21400 (0.05%) | loss: 7.123456 | lrm: 1.00 | dt: 410.12ms | tok/sec: 1,278,353"
 
 _EMA = 0.9
-_START = re.compile(rb"step \d+(?:/\d+)? \(|Step \d+ \| ")
-_ANCHORS = (b" | loss: ", b" | Validation bpb: ")
-_STEP = re.compile(
-    rb"step (?P<step>\d+)(?:/\d+)? \([\d.]+%\) \| loss: (?P<loss>\S+) \|(?:.*?\blrm: (?P<lrm>\S+) \|)?"
+_RECORD = re.compile(
+    # The next step on the line has the next bracket.
+    rb"step (?P<index>\d+)(?:/\d+)? \([\d.]+%\) \| loss: (?P<loss>\S+) \|(?:[^(\r\n]*?\blrm: (?P<lr>\S+) \|)?"
+    rb"|Step (?P<step>\d+) \| Validation bpb: (?P<val_bpb>\S+?)(?=\s|step |$)"
 )
-_EVALUATION = re.compile(rb"Step (?P<step>\d+) \| Validation bpb: (?P<bpb>\S+)")
+_ANCHORS = (b" | loss: ", b" | Validation bpb: ")
 _LR_SCALE = re.compile(rb"Scaling LRs by (?P<scale>\S+) for batch size")
 _SETTINGS = {
     b"Total batch size ": re.compile(rb"Total batch size (?P<batch_tokens>[\d,]+) =>"),
@@ -42,10 +43,7 @@ _SETTINGS = {
 def sniff(head: bytes, path: Path) -> bool:
     """Claim text that holds a step or an evaluation of nanochat."""
     log = opening(head, path)
-    return log is not None and any(
-        _STEP.match(record.text) or _EVALUATION.match(record.text)
-        for record in log.records(_START, *_ANCHORS)
-    )
+    return log is not None and any(True for _ in log.matches(_RECORD, *_ANCHORS))
 
 
 def read(path: Path) -> list[RawLog]:
@@ -57,22 +55,14 @@ def read(path: Path) -> list[RawLog]:
         If there is no step in it.
     """
     log = read_text_log(path)
-    rows = Rows()
-    lr_scale = _lr_scale(log)
-    evaluations = 0
-    for record in log.records(_START, *_ANCHORS):
-        if line := _STEP.match(record.text):
-            cells = {"step": number(line["step"]) + 1, "loss": number(line["loss"])}
-            if line["lrm"]:
-                cells["lr"] = number(line["lrm"]) * lr_scale
-            rows.add(record, cells)
-        elif line := _EVALUATION.match(record.text):
-            evaluations += 1
-            rows.add(record, {"step": number(line["step"]), "val_bpb": number(line["bpb"])})
+    rows = rows_of_matches(log, _RECORD, *_ANCHORS)
     if not rows:
         raise nothing_found(path, NAME, EXAMPLE)
+    if "lr" in rows.columns:
+        lr = rows.columns["lr"]
+        rows.columns["lr"] = lr._replace(values=lr.values * _lr_scale(log))
     warnings: list[str] = []
-    if evaluations:
+    if "val_bpb" in rows.columns:
         warnings.append(
             "validation is in bits per byte, which is no loss in nats per token, and was not used. --columns "
             "val=val_bpb fits it all the same; targets are in bits per byte then."
@@ -81,8 +71,6 @@ def read(path: Path) -> list[RawLog]:
 
 
 def _lr_scale(log: TextLog) -> float:
-    for record in log.records(_LR_SCALE, b"Scaling LRs by "):
-        line = _LR_SCALE.match(record.text)
-        scale = number(line["scale"]) if line else 1.0
-        return scale if scale > 0 else 1.0
-    return 1.0
+    found = _LR_SCALE.search(log.data)
+    scale = number(found["scale"]) if found else 1.0
+    return scale if scale > 0 else 1.0

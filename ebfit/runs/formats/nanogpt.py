@@ -17,17 +17,19 @@ import re
 from pathlib import Path
 
 from ebfit.runs.formats.printed_settings import runs_with_settings
-from ebfit.runs.formats.text_lines import Rows, nothing_found, number, opening, read_text_log
+from ebfit.runs.formats.text_lines import nothing_found, opening, read_text_log
+from ebfit.runs.formats.text_rows import rows_of_matches
 from ebfit.runs.raw_log import RawLog
 
 NAME = "nanogpt"
 TRAINER = "nanoGPT"
 EXAMPLE = "iter 10: loss 4.1234, time 123.45ms, mfu 12.34%"
 
-_START = re.compile(rb"iter +\d+: loss |step +\d+: train loss ")
+_RECORD = re.compile(
+    rb"iter +(?P<index>\d+): loss (?P<loss>[^\s,]+), time "
+    rb"|step +(?P<step>\d+): train loss (?P<train_loss_estimate>[^\s,]+), val loss (?P<val_loss>[^\s,]+?)(?=[\s,]|iter |$)"
+)
 _ANCHORS = (b": loss ", b": train loss ")
-_ITERATION = re.compile(rb"iter +(?P<iteration>\d+): loss (?P<loss>[^\s,]+), time ")
-_EVALUATION = re.compile(rb"step +(?P<step>\d+): train loss (?P<train>[^\s,]+), val loss (?P<val>[^\s,]+)")
 _SETTINGS = {
     b"tokens per iteration will be: ": re.compile(
         rb"tokens per iteration will be: (?P<batch_tokens>[\d,]+)(?=\s|$)"
@@ -38,10 +40,7 @@ _SETTINGS = {
 def sniff(head: bytes, path: Path) -> bool:
     """Claim text that holds an iteration or an evaluation of nanoGPT."""
     log = opening(head, path)
-    return log is not None and any(
-        _ITERATION.match(record.text) or _EVALUATION.match(record.text)
-        for record in log.records(_START, *_ANCHORS)
-    )
+    return log is not None and any(True for _ in log.matches(_RECORD, *_ANCHORS))
 
 
 def read(path: Path) -> list[RawLog]:
@@ -53,13 +52,7 @@ def read(path: Path) -> list[RawLog]:
         If there is no iteration in it.
     """
     log = read_text_log(path)
-    rows = Rows()
-    for record in log.records(_START, *_ANCHORS):
-        if line := _ITERATION.match(record.text):
-            rows.add(record, {"step": number(line["iteration"]) + 1, "loss": number(line["loss"])})
-        elif line := _EVALUATION.match(record.text):
-            losses = {"val_loss": number(line["val"]), "train_loss_estimate": number(line["train"])}
-            rows.add(record, {"step": number(line["step"]), **losses})
+    rows = rows_of_matches(log, _RECORD, *_ANCHORS)
     if not rows:
         raise nothing_found(path, NAME, EXAMPLE)
     return runs_with_settings(rows, log, path, _SETTINGS, train_window=1)

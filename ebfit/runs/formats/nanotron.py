@@ -19,14 +19,15 @@ import pyarrow as pa
 
 from ebfit.runs.facts import Facts
 from ebfit.runs.formats.printed_settings import runs_with_settings
-from ebfit.runs.formats.text_lines import Rows, nothing_found, number, opening, read_text_log
+from ebfit.runs.formats.text_lines import nothing_found, number, opening, read_text_log
+from ebfit.runs.formats.text_rows import RowList
 from ebfit.runs.raw_log import RawLog, numbers
 
 NAME = "nanotron"
 TRAINER = "nanotron"
 EXAMPLE = "iteration: 100 / 1000 | consumed_tokens: 52.4M | .. | lm_loss: 4.52 | lr: 0.0003 | .."
 
-_START = re.compile(rb"\biteration: (?P<step>\d+) / \d+ \| (?=consumed_tokens: )")
+_START = re.compile(rb"iteration: (?P<step>\d+) / \d+ \| (?=consumed_tokens: )")
 _ANCHOR = b"| consumed_tokens: "
 _FIELD = re.compile(rb"\b(?P<name>consumed_tokens|lm_loss|lr): (?P<value>[^ |]+)")
 _COLUMNS = {b"consumed_tokens": "tokens", b"lm_loss": "loss", b"lr": "lr"}
@@ -55,10 +56,11 @@ def read(path: Path) -> list[RawLog]:
         If there is no iteration in it.
     """
     log = read_text_log(path)
-    rows = Rows()
+    found = RowList()
     for record in log.records(_START, _ANCHOR):
         fields = {_COLUMNS[name]: _number(value) for name, value in _FIELD.findall(record.text)}
-        rows.add(record, {"step": number(record.start["step"]), **fields})
+        found.add(record, {"step": number(record.start["step"]), **fields})
+    rows = found.rows()
     if not rows:
         raise nothing_found(path, NAME, EXAMPLE)
     runs = runs_with_settings(rows, log, path, _SETTINGS, train_window=1)

@@ -35,7 +35,7 @@ def sniff(head: bytes, path: Path) -> bool:
     if log is None:
         return False
     records = log.records(megatron.START, *megatron.ANCHORS)
-    counted = [megatron.counts_samples(record) for record in records if record.start["step"]]
+    counted = [megatron.counts_samples(record) for record in records if megatron.is_iteration(record)]
     return bool(counted) and not any(counted)
 
 

@@ -18,40 +18,25 @@ taken for some steps too early, by less than ``console_log_interval``.
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from ebfit.runs.formats.printed_settings import runs_with_settings
-from ebfit.runs.formats.text_lines import (
-    Record,
-    Rows,
-    TextLog,
-    nothing_found,
-    number,
-    opening,
-    read_text_log,
-)
-from ebfit.runs.raw_log import RawLog
+from ebfit.runs.formats.text_lines import Record, nothing_found, number, opening, read_text_log
+from ebfit.runs.formats.text_rows import RowList, Rows, few_digits_warnings
+from ebfit.runs.raw_log import Cells, RawLog
 
 NAME = "olmo_core"
 TRAINER = "OLMo-core and OLMo"
 EXAMPLE = "[step=10/1000,epoch=1] and below it, indented, train/CE loss=3.456"
 
-_INDENT = b"    "
-_EVALUATION_WITHOUT_STEP = b"evals in "
-_START = re.compile(rb"\[step=\d|(?:train|throughput|optim|eval)/[^=\n]{0,200}=|evals in ")
-_ANCHORS = (
-    b"[step=",
-    b"train/CE loss=",
-    b"train/CrossEntropyLoss=",
-    b"throughput/total",
-    b"optim/LR (group 0)=",
-    b"eval/",
-    _EVALUATION_WITHOUT_STEP,
+_STEP = re.compile(rb"\[step=(?P<step>\d+)/(?:\d+|\?\?\?)(?:,epoch=\d+[^\]\n]*)?\]")
+_ANCHOR = b"[step="
+_METRIC = re.compile(
+    rb"    (?P<name>train/CE loss|train/CrossEntropyLoss|throughput/total[ _]tokens|optim/LR \(group 0\)"
+    rb"|eval/[^=\n]{0,200}(?:CE loss|CrossEntropyLoss))=(?P<value>[^\s\[]+)(?=[\s\[]|$)"
 )
-_STEP = re.compile(rb"\[step=(?P<step>\d+)/(?:\d+|\?\?\?)(?:,epoch=\d+[^\]]*)?\]")
-_METRIC = re.compile(rb"(?P<name>[^=]+)=(?P<value>\S+)\s*$")
 _COLUMNS = {
     b"train/CE loss": "loss",
     b"train/CrossEntropyLoss": "loss",
@@ -59,33 +44,16 @@ _COLUMNS = {
     b"throughput/total_tokens": "tokens",
     b"optim/LR (group 0)": "lr",
 }
-_LOSS_NAMES = (b"CE loss", b"CrossEntropyLoss")
-_FINISHED = re.compile(rb"evals in [\d.]+ seconds\. Metrics:")
+_EVALUATION_WITHOUT_STEP = re.compile(rb"evals in [\d.]+ seconds\. Metrics:")
 _UNITS = {b"B": 1e9, b"T": 1e12, b"P": 1e15, b"E": 1e18}
-_FOUR_DECIMALS = (1e-4, 1e-2)  # learning rates that are printed with one or two digits
+_ROUNDING = "rounding"  # by how much the tokens of a row may be off
 _SINGLE = 1e-6  # metrics pass through single precision
-
-
-@dataclass
-class _Step:
-    """A record in the making."""
-
-    record: Record
-    cells: dict[str, float]
-    rounding: float = 0.0  # by how much its tokens may be off
-    whole: bool = True
-
-
-@dataclass
-class _Found:
-    steps: list[_Step] = field(default_factory=list)
-    evaluations_without_step: int = 0
 
 
 def sniff(head: bytes, path: Path) -> bool:
     """Claim text in which a metric of OLMo-core or OLMo follows a step."""
     log = opening(head, path)
-    if log is None or not any(_STEP.match(record.text) for record in log.records(_STEP, b"[step=")):
+    if log is None or not any(True for _ in log.matches(_STEP, _ANCHOR)):
         return False
     return b"    train/CE loss=" in log.data or b"    train/CrossEntropyLoss=" in log.data
 
@@ -99,66 +67,49 @@ def read(path: Path) -> list[RawLog]:
         If there is no step with a loss in it.
     """
     log = read_text_log(path)
-    found = _find(log)
-    steps = [step for step in found.steps if len(step.cells) > 1]
-    if not steps:
+    found = RowList()
+    for record in log.blocks(_STEP, _ANCHOR):
+        cells = _cells(record)
+        if len(cells) > 1:
+            # The last line of the file only matters if it holds a metric.
+            cut = not record.whole and _METRIC.search(record.text, record.text.rfind(b"\n") + 1)
+            found.add(record._replace(whole=not cut), cells)
+    rows = found.rows()
+    if not rows:
         raise nothing_found(path, NAME, EXAMPLE)
-    _compute_rounded_tokens(steps)
-    rows = Rows()
-    for step in steps:
-        rows.add(step.record._replace(whole=step.record.whole and step.whole), step.cells)
-    warnings = []
-    if found.evaluations_without_step:
+    _compute_rounded_tokens(rows)
+    warnings = few_digits_warnings(rows)
+    without_step = sum(1 for _ in log.matches(_EVALUATION_WITHOUT_STEP))
+    if without_step:
         warnings.append(
-            f"{found.evaluations_without_step} evaluations are printed without their step and were left out. The log "
-            "of W&B or the metrics file has them, or let the console logger print 'eval/*'."
-        )
-    if _FOUR_DECIMALS[0] <= max(step.cells.get("lr", 0.0) for step in steps) < _FOUR_DECIMALS[1]:
-        warnings.append(
-            "the learning rate is printed with 4 decimals, too few to see where warmup ends and decay begins. Give "
-            "--warmup-steps and --stable-until."
+            f"{without_step} evaluations are printed without their step and were left out. The log of W&B or the "
+            "metrics file has them, or let the console logger print 'eval/*'."
         )
     return runs_with_settings(rows, log, path, {}, train_window=1, warnings=warnings)
 
 
-def _find(log: TextLog) -> _Found:
-    found = _Found()
-    for record in log.records(_START, *_ANCHORS):
-        if line := _STEP.match(record.text):
-            found.steps.append(_Step(record, {"step": number(line["step"])}))
-        elif record.text.startswith(_EVALUATION_WITHOUT_STEP):
-            found.evaluations_without_step += _FINISHED.match(record.text) is not None
-        elif found.steps and record.before.endswith(_INDENT) and (line := _METRIC.match(record.text)):
-            _add_metric(found.steps[-1], line["name"], line["value"], record.whole)
-    return found
+def _cells(record: Record) -> dict[str, float]:
+    cells = {"step": number(record.start["step"])}
+    for name, value in _METRIC.findall(record.text):
+        column = _COLUMNS.get(name) or name.decode("utf-8", errors="replace")
+        if column == "tokens" and value[-1:] in _UNITS:
+            unit, digits = _UNITS[value[-1:]], value[:-1]
+            cells[column] = number(digits) * unit
+            cells[_ROUNDING] = unit * 10.0 ** -len(digits.partition(b".")[2])
+        else:
+            cells[column] = number(value)
+    return cells
 
 
-def _add_metric(step: _Step, name: bytes, value: bytes, whole: bool) -> None:
-    column = _COLUMNS.get(name)
-    if column is None:
-        if not name.endswith(_LOSS_NAMES):
-            return
-        column = name.decode("utf-8", errors="replace")
-    step.whole = step.whole and whole
-    if column == "tokens" and value[-1:] in _UNITS:
-        unit, digits = _UNITS[value[-1:]], value[:-1]
-        step.cells[column] = number(digits) * unit
-        step.rounding = unit * 10.0 ** -len(digits.partition(b".")[2])
-    else:
-        step.cells[column] = number(value)
-
-
-def _compute_rounded_tokens(steps: Sequence[_Step]) -> None:
+def _compute_rounded_tokens(rows: Rows) -> None:
     """Replace rounded token counts by batch size times step, if that is what all of them say."""
-    counted = [step for step in steps if "tokens" in step.cells]
-    exact = [step.cells for step in counted if not step.rounding]
-    if not exact or len(exact) == len(counted):
+    rounding = rows.columns.pop(_ROUNDING, None)
+    counted = rows.have("tokens")
+    if rounding is None or not (counted & rounding.empty).any():
         return
-    batch_tokens = exact[0]["tokens"] / exact[0]["step"] if exact[0]["step"] else 0.0
-    if all(
-        abs(step.cells["tokens"] - batch_tokens * step.cells["step"])
-        <= max(step.rounding, _SINGLE * step.cells["tokens"])
-        for step in counted
-    ):
-        for step in counted:
-            step.cells["tokens"] = batch_tokens * step.cells["step"]
+    tokens, steps = rows.columns["tokens"].values, rows.columns["step"].values
+    exact = int(np.argmax(counted & rounding.empty))
+    computed = steps * (tokens[exact] / steps[exact] if steps[exact] else 0.0)
+    may_be_off = np.maximum(np.where(rounding.empty, 0.0, rounding.values), _SINGLE * tokens)
+    if (np.abs(tokens - computed) <= may_be_off)[counted].all():
+        rows.columns["tokens"] = Cells(computed, ~counted)

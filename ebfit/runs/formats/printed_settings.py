@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Literal
 
 from ebfit.runs.facts import Facts, facts_from
-from ebfit.runs.formats.text_lines import Rows, TextLog, number
+from ebfit.runs.formats.text_lines import TextLog, number
+from ebfit.runs.formats.text_rows import Rows
 from ebfit.runs.raw_log import RawLog
 
-# Text that stands on the line (an anchor of `TextLog.records`) -> what is to be read there. Named groups are those of
-# `Facts`.
+# Text that stands on the line -> what is to be read there. Named groups are those of `Facts`.
 Settings = Mapping[bytes, re.Pattern[bytes]]
 
 _MAX_FACTORS = 6
@@ -83,11 +83,11 @@ def printed_settings(
     for first, end in openings:
         part = TextLog(log.data[first:end])
         for anchor, pattern in settings.items():
-            for record in part.records(pattern, anchor):
-                match = pattern.match(record.text)
-                for name, cell in match.groupdict().items() if match else ():
-                    if cell is not None:
-                        found.setdefault(name, set()).add(_product(cell))
+            for line in part.lines_with(anchor):
+                for match in pattern.finditer(line):
+                    for name, cell in match.groupdict().items():
+                        if cell is not None:
+                            found.setdefault(name, set()).add(_product(cell))
     for name, values in found.items():
         if len(values) > 1:
             shown = " and ".join(f"{value:,.10g}" for value in sorted(values)[:2])

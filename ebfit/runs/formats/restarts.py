@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 # A run of fewer train losses tells nothing.
 MIN_ROWS = 5
+HARDLY_BEGUN = "of a run that has hardly begun"
 
 
 @dataclass(frozen=True)
@@ -32,12 +34,12 @@ class Stretch:
     anew: bool
 
 
-def stretches(steps: Sequence[float]) -> list[Stretch]:
+def stretches(steps: Sequence[float] | NDArray[np.float64]) -> list[Stretch]:
     """Find the restarts in a log.
 
     Parameters
     ----------
-    steps : sequence of float, shape (rows,)
+    steps : array_like of float, shape (rows,)
         The steps of its train losses in file order.
 
     Returns
@@ -56,7 +58,7 @@ def stretches(steps: Sequence[float]) -> list[Stretch]:
     ]
 
 
-def runs(steps: Sequence[float]) -> list[list[Stretch]]:
+def runs(steps: Sequence[float] | NDArray[np.float64]) -> list[list[Stretch]]:
     """Sort the stretches of a log into runs.
 
     A run that had logged less than `MIN_ROWS` steps when it was begun anew is part of the one after it, whose rows
@@ -64,14 +66,18 @@ def runs(steps: Sequence[float]) -> list[list[Stretch]]:
 
     Parameters
     ----------
-    steps : sequence of float, shape (rows,)
+    steps : array_like of float, shape (rows,)
         As `stretches` takes them.
     """
     found: list[list[Stretch]] = []
+    logged: set[float] = set()  # steps of the last run found, as far as it matters how many
     for stretch in stretches(steps):
-        so_far = {step for one in found[-1] for step in steps[one.first : one.end]} if found else ()
-        if found and (not stretch.anew or len(so_far) < MIN_ROWS):
-            found[-1].append(stretch)
-        else:
-            found.append([stretch])
+        if not found or (stretch.anew and len(logged) >= MIN_ROWS):
+            found.append([])
+            logged = set()
+        found[-1].append(stretch)
+        for step in steps[stretch.first : stretch.end]:
+            if len(logged) >= MIN_ROWS:
+                break
+            logged.add(float(step))
     return found

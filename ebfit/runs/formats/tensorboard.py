@@ -28,7 +28,6 @@ from ebfit.runs.facts import Facts, facts_from
 from ebfit.runs.formats import restarts
 from ebfit.runs.formats.bytes_of import open_log
 from ebfit.runs.formats.tensorboard_scalars import Scalar, in_time, is_wanted, rows_of, runs_of
-from ebfit.runs.formats.text_lines import HARDLY_BEGUN
 from ebfit.runs.formats.tfrecord import Record, TornRecord, first_record, records
 from ebfit.runs.raw_log import NotALogError, RawLog
 
@@ -77,7 +76,7 @@ def read_pieces(paths: Sequence[Path]) -> list[RawLog]:
     scalars = _without_purged(in_time(found.scalars), found.dropped)
     runs = runs_of(scalars)
     if len(runs) > 1 and len({scalar.step for scalar in runs[-1]}) < restarts.MIN_ROWS:
-        found.dropped[HARDLY_BEGUN] += len({scalar.step for scalar in runs.pop()})
+        found.dropped[restarts.HARDLY_BEGUN] += len({scalar.step for scalar in runs.pop()})
     if not runs:
         raise NotALogError(f"{paths[0]}: no scalars over steps in these event files. Name those of a loss.")
     folder = paths[0].absolute().parent

@@ -19,21 +19,24 @@ import re
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
 from ebfit.errors import BadInputError
 from ebfit.runs.formats.printed_settings import runs_with_settings
-from ebfit.runs.formats.text_lines import Rows, nothing_found, number, opening, read_text_log
+from ebfit.runs.formats.text_lines import nothing_found, opening, read_text_log
+from ebfit.runs.formats.text_rows import Rows, first_of, rows_of_matches
 from ebfit.runs.raw_log import RawLog
 
 NAME = "torchtitan"
 TRAINER = "torchtitan"
 EXAMPLE = "step: 10  loss:  7.12345  grad_norm:  1.2345  memory: 40.12GiB(42.10%)  tps: 7,012  tflops: 300.10"
 
-_START = re.compile(rb"(?:validate )?step: +\d+ +loss: ")
-_ANCHOR = b"step: "
-_LINE = re.compile(
-    rb"(?P<validate>validate )?step: +(?P<step>\d+) +loss: +(?P<loss>\S+) +"
-    rb"(?:grad_norm: +(?P<grad_norm>\S+) +)?memory: +[^ ]+ +(?:tps|wps):(?P<tflops>.* tflops: )?"
+_RECORD = re.compile(
+    rb"step: (?<!validate step: ) *(?P<step>\d+) +loss: +(?P<loss>\S+) +(?:grad_norm: +(?P<grad_norm>\S+) +)?"
+    rb"memory: +[^ \r\n]+ +(?:tps|wps):(?: *[^ \r\n]+ +tflops: +(?P<tflops>\S+))?"
+    rb"|validate step: +(?P<val_step>\d+) +loss: +(?P<val_loss>\S+) +memory: "
 )
+_ANCHOR = b"step: "
 _SETTINGS = {
     b"global batch size ": re.compile(
         rb"global batch size (?P<batch_sequences>\d+), (?:gradient accumulation steps \d+, )?"
@@ -45,7 +48,7 @@ _SETTINGS = {
 def sniff(head: bytes, path: Path) -> bool:
     """Claim text that holds a step or a validation of torchtitan."""
     log = opening(head, path)
-    return log is not None and any(_LINE.match(record.text) for record in log.records(_START, _ANCHOR))
+    return log is not None and any(True for _ in log.matches(_RECORD, _ANCHOR))
 
 
 def read(path: Path) -> list[RawLog]:
@@ -59,20 +62,13 @@ def read(path: Path) -> list[RawLog]:
         If no rank that wrote to it sees the loss.
     """
     log = read_text_log(path)
-    rows = Rows()
-    windows: set[int | Literal["interval"] | None] = set()
-    unseen = 0
-    for record in log.records(_START, _ANCHOR):
-        line = _LINE.match(record.text)
-        if line is None:
-            continue
-        loss = number(line["loss"])
-        if loss < 0:
-            unseen += 1
-            continue
-        rows.add(record, {"step": number(line["step"]), "val_loss" if line["validate"] else "loss": loss})
-        if not line["validate"]:
-            windows.add(1 if line["grad_norm"] else None if line["tflops"] else "interval")
+    rows = rows_of_matches(log, _RECORD, _ANCHOR)
+    seen = np.ones(len(rows), dtype=bool)
+    for name in ("loss", "val_loss"):
+        if name in rows.columns:
+            seen &= ~(rows.columns[name].values < 0)
+    unseen = int((~seen).sum())
+    rows = rows.take(seen)
     if unseen and not rows:
         raise BadInputError(
             f"{path}: only ranks that see no loss wrote it (loss: -1), as under pipeline parallelism. Use the log "
@@ -81,5 +77,17 @@ def read(path: Path) -> list[RawLog]:
     if not rows:
         raise nothing_found(path, NAME, EXAMPLE)
     warnings = [f"{unseen} lines of ranks that see no loss (-1) were passed over."] if unseen else []
-    window = windows.pop() if len(windows) == 1 else None
+    window = _window(rows)
+    if "val_step" in rows.columns:
+        rows.columns["step"] = first_of(rows.columns["step"], rows.columns.pop("val_step"))
     return runs_with_settings(rows, log, path, _SETTINGS, train_window=window, warnings=warnings)
+
+
+def _window(rows: Rows) -> int | Literal["interval"] | None:
+    """Tell by the fields of its time over how many steps a loss is a mean; these columns go."""
+    trained, with_norm, with_tflops = (rows.have(name) for name in ("loss", "grad_norm", "tflops"))
+    for name in ("grad_norm", "tflops"):
+        rows.columns.pop(name, None)
+    if not (trained & ~with_norm).any():
+        return 1
+    return None if (trained & (with_norm | with_tflops)).any() else "interval"
