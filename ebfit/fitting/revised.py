@@ -10,7 +10,6 @@ there, however little the points scatter.
 import numpy as np
 
 from ebfit.fitting.bootstrap import draw_numbers
-from ebfit.fitting.enough import WANTED_FOR_REVISED, counts, sizes
 from ebfit.fitting.intervals import (
     NOT_IDENTIFIED,
     Interval,
@@ -25,12 +24,12 @@ from ebfit.fitting.observations import Observations
 from ebfit.fitting.point import PointFit, fit_points, log_evidence
 from ebfit.fitting.profile import revised_bound
 from ebfit.fitting.result import SecondOpinion, TargetFit
+from ebfit.fitting.weak_data import missing_data, other_law
 from ebfit.laws import LAWS, SECOND_OPINIONS, FloatArray
 
 # Laws are compared by evidence from a handful of points, whose errors are anything but independent: count it half.
 _EVIDENCE_TEMPER = 0.5
 _LEAST_WEIGHT = 0.005
-_SECOND_LAW_WINS = 0.9  # weight from which the user is told
 _KNOWN_WITHIN = 4.0  # from one end of its interval to the other, S_min is shown
 
 
@@ -81,7 +80,7 @@ def fit_revised(data: Observations, replicates: int, confidence: float, seed: in
                 misfit_log_sd=float(point.misfit_sd[t]),
                 second_opinion=opinion,
                 draws=mixed,
-                warnings=[*_missing_data(data, t, b_min, b_opt), *_other_law(opinion)],
+                warnings=[*missing_data(data, t, b_min, b_opt), *other_law(opinion)],
             )
         )
     return fits
@@ -148,47 +147,3 @@ def _bound(
         return None
     quantile = float(np.quantile(log_draws, confidence if side > 0 else 1.0 - confidence))
     return float(np.exp(max(profile, quantile) if side > 0 else min(profile, quantile)))
-
-
-def _missing_data(data: Observations, t: int, b_min: Interval, b_opt: Interval) -> list[str]:
-    warnings = []
-    reached, tried = counts(data, t)
-    if tried < WANTED_FOR_REVISED:
-        warnings.append(
-            f"only {sizes(tried)} for a law of six parameters: weak assumptions on its shape stand in for the "
-            f"missing ones. Run at least {WANTED_FOR_REVISED}."
-        )
-    elif reached < WANTED_FOR_REVISED:
-        warnings.append(
-            f"only {sizes(reached)} reached this loss, the others ended above it: train the smaller ones longer "
-            f"or add sizes between, until {WANTED_FOR_REVISED} reach it."
-        )
-    edges = data.reached_batches(t)
-    smallest, largest = (f"{np.exp(edge):,.0f}" for edge in (edges[0], edges[-1]))
-    if b_opt.status == "upper_bound":
-        warnings.append(
-            f"tokens to the target fall all the way to the smallest batch, {smallest} tokens: add smaller."
-        )
-    elif b_opt.status == "lower_bound":
-        warnings.append(
-            f"tokens to the target fall all the way to the largest batch, {largest} tokens: add larger."
-        )
-    elif b_opt.status == "not_identified":
-        warnings.append(
-            f"no fewest tokens within the batch sizes that reached this loss, {smallest} to {largest} tokens: "
-            "add smaller and larger ones."
-        )
-    if b_min.status == "upper_bound":
-        warnings.append(
-            f"no batch size was run near B_min: the smallest that reached the target is {smallest} tokens."
-        )
-    return warnings
-
-
-def _other_law(opinion: SecondOpinion) -> list[str]:
-    if opinion.weight < _SECOND_LAW_WINS:
-        return []
-    return [
-        "another law, the three-term surface, describes these runs better than the revised law: it has "
-        f"{100 * opinion.weight:.0f}% of the weight in B_min and B_opt."
-    ]
