@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ebfit.errors import BadInputError
-from ebfit.runs.columns import ROLES, look_like_a_log, surest_column
+from ebfit.runs.columns import look_like_a_log, may_have_a_role
 from ebfit.runs.formats.bytes_of import native_file
 from ebfit.runs.formats.json_lines import flattened
+from ebfit.runs.formats.many_columns import columns_to_read
 from ebfit.runs.raw_log import NotALogError, RawLog, numbers
 
 NAME = "parquet"
@@ -59,11 +60,8 @@ def _read(path: Path) -> RawLog:
     numeric, text = _leaves(file.schema)
     if not look_like_a_log(numeric + text):
         raise NotALogError(f"{path}: a Parquet file without a step or a loss among its columns. Name a log.")
-    warnings = []
     rows = file.metadata.num_rows
-    if rows * len(numeric) > MAX_CELLS:
-        numeric = [name for name in numeric if _has_a_role(name)]
-        warnings.append(f"of many columns only those were read that a run needs ({len(numeric)} of them).")
+    numeric, warnings = columns_to_read(numeric, rows, MAX_CELLS)
     if rows * len(numeric + text) > MAX_CELLS:
         raise BadInputError(f"{path}: {rows:,} rows, more than any log has. Save a row per logged step.")
     if rows == 0:
@@ -88,13 +86,9 @@ def _leaves(schema: Any) -> tuple[list[str], list[str]]:
         physical, logical = column.physical_type, column.logical_type.type
         if logical in _NUMBERS if physical in _OF_NUMBERS else logical in ("DECIMAL", "FLOAT16"):
             numeric.append(column.path)
-        elif physical == "BYTE_ARRAY" and logical in _TEXT and _has_a_role(column.path):
+        elif physical == "BYTE_ARRAY" and logical in _TEXT and may_have_a_role(column.path):
             text.append(column.path)
     return numeric, text
-
-
-def _has_a_role(name: str) -> bool:
-    return any(surest_column(role, [name]) is not None for role in ROLES)
 
 
 def _as_numbers(column: Any) -> Any:

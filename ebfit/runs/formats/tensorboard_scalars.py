@@ -11,10 +11,11 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from ebfit.runs.columns import ROLES, step_column, surest_column
+from ebfit.runs.columns import step_column, surest_column
 from ebfit.runs.formats import restarts
 from ebfit.runs.formats.json_lines import table_of_records
 from ebfit.runs.formats.lightning_csv import count_from_zero
+from ebfit.runs.formats.many_columns import columns_to_read
 
 # Megatron logs everything again over the samples so far, in place of the step.
 _OVER_SOMETHING_ELSE = re.compile(r".* vs \w+")
@@ -76,11 +77,9 @@ def rows_of(scalars: Sequence[Scalar]) -> tuple[Any, list[str]]:
     list of str
         What there is to say of it.
     """
-    warnings = []
     tags = list(dict.fromkeys(scalar.tag for scalar in scalars))
-    if len(tags) * len({scalar.step for scalar in scalars}) > MAX_CELLS:
-        tags = [tag for tag in tags if any(surest_column(role, [tag]) for role in ROLES)]
-        warnings.append(f"of many tags only those were read that a run needs ({len(tags)} of them).")
+    steps = len({scalar.step for scalar in scalars})
+    tags, warnings = columns_to_read(tags, steps, MAX_CELLS, "tags")
     kept = set(tags)
     shift = 1 if _of_lightning(scalars) else 0
     records: list[dict[str, float]] = []
