@@ -30,7 +30,8 @@ EXAMPLE = "s:10 trl:4.1234 lr:0.000600 norm:0.50"
 
 _RECORD = re.compile(
     # "s:" ends many words, so no letter may stand right before it.
-    rb"s:(?<![^\s\d]s:)(?:(?P<index>\d+) trl:(?P<loss>\S+)(?: lr:(?P<lr>\S+))?|(?P<step>\d+) tel:(?P<val_loss>\S+?)(?=\s|s:|$))"
+    rb"s:(?<![^\s\d]s:)(?:(?P<index>\d+) trl:(?P<loss>\S+)(?: lr:(?P<lr>\S+))?"
+    rb"|(?P<step>\d+) tel:(?P<val_loss>\S+?)(?=\s|s:|$))"
     # The next step on the line has the next slash.
     rb"|step +(?P<console_step>\d+)/\d+(?: \||:) (?:train )?loss (?P<console_loss>[^\s|]+)"
     rb"(?:[^/\r\n]*?\blr (?P<console_lr>[^\s|]+))?"

@@ -21,16 +21,9 @@ from pathlib import Path
 
 from ebfit.runs.facts import Facts
 from ebfit.runs.formats.printed_settings import runs_with_settings
-from ebfit.runs.formats.text_lines import (
-    Record,
-    TextLog,
-    nothing_found,
-    number,
-    opening,
-    read_text_log,
-)
-from ebfit.runs.formats.text_rows import RowList
-from ebfit.runs.raw_log import RawLog, numbers
+from ebfit.runs.formats.text_lines import TextLog, nothing_found, number, opening, read_text_log
+from ebfit.runs.formats.text_rows import first_of, rows_of_matches
+from ebfit.runs.raw_log import Cells, RawLog, numbers
 
 NAME = "maxtext"
 TRAINER = "MaxText"
@@ -39,20 +32,14 @@ EXAMPLE = (
     "loss: 4.123"
 )
 
-_START = re.compile(
-    rb"completed (?:profiler activation/deactivation )?step: \d|(?:Completed eval after train|eval metrics after) step"
+_RECORD = re.compile(
+    rb"completed (?:profiler activation/deactivation )?step: (?P<index>\d+)"
+    rb"(?:[^\r\n]{0,300}?, total_weights: (?P<batch_tokens>[^\s,]+))?"
+    rb"[^\r\n]{0,300}?, loss: (?P<loss>[^\s,]+?)(?=[\s,]|completed|$)"
+    rb"(?:[^\r\n]{0,300}?, lm_loss: (?P<lm_loss>[^\s,]+?)(?=[\s,]|completed|$))?"
+    rb"|(?:Completed eval after train step|eval metrics after step:) (?P<val_index>\d+), loss=(?P<val_loss>[^\s,]+)"
 )
-_ANCHORS = (
-    b"completed step: ",
-    b"deactivation step: ",
-    b"eval after train step ",
-    b"eval metrics after step: ",
-)
-_STEP = re.compile(rb"completed (?:profiler activation/deactivation )?step: (?P<step>\d+), ")
-_LOSS = re.compile(rb"(?<= )(?P<name>loss|lm_loss|total_weights): (?P<value>[^\s,]+)")
-_EVALUATION = re.compile(
-    rb"(?:Completed eval after train step|eval metrics after step:) (?P<step>\d+), loss=(?P<val>[^\s,]+)"
-)
+_ANCHORS = (b"completed step: ", b"deactivation step: ")
 _CONFIG = re.compile(rb"Config param (?P<name>\w+): (?P<value>\S+)")
 _SETTINGS = {
     b"Config param max_target_length: ": re.compile(rb"Config param max_target_length: (?P<seq_len>\d+)\s*$"),
@@ -67,10 +54,7 @@ _TOKENS = "batch_tokens"
 def sniff(head: bytes, path: Path) -> bool:
     """Claim text that holds a step of MaxText with a loss."""
     log = opening(head, path)
-    return log is not None and any(
-        _STEP.match(record.text) and _LOSS.search(record.text)
-        for record in log.records(_START, *_ANCHORS[:2])
-    )
+    return log is not None and any(match["loss"] for match in log.matches(_RECORD, *_ANCHORS))
 
 
 def read(path: Path) -> list[RawLog]:
@@ -82,33 +66,19 @@ def read(path: Path) -> list[RawLog]:
         If there is no step with a loss in it.
     """
     log = read_text_log(path)
-    found = RowList()
-    for record in log.records(_START, *_ANCHORS):
-        if cells := _cells(record):
-            found.add(record, cells)
-    rows = found.rows()
+    rows = rows_of_matches(log, _RECORD)
     if not rows:
         raise nothing_found(path, NAME, EXAMPLE)
+    columns = rows.columns
+    if "val_index" in columns:
+        index = columns.pop("val_index")
+        columns["step"] = first_of(columns["step"], Cells(index.values + 1, index.empty))
+    if "lm_loss" in columns:
+        lm_loss = columns["lm_loss"]
+        columns["lm_loss"] = Cells(lm_loss.values, lm_loss.empty | (lm_loss.values == 0))
     runs = runs_with_settings(rows, log, path, _SETTINGS, train_window=1)
     config = _config(log)
     return [_with_batch_size(_with_schedule(run, config, path), path) for run in runs]
-
-
-def _cells(record: Record) -> dict[str, float]:
-    if line := _EVALUATION.match(record.text):
-        return {"step": number(line["step"]) + 1, "val_loss": number(line["val"])}
-    line = _STEP.match(record.text)
-    if line is None:
-        return {}
-    found = {match["name"]: match["value"] for match in _LOSS.finditer(record.text)}
-    if b"loss" not in found:
-        return {}
-    cells = {"step": number(line["step"]) + 1, "loss": number(found[b"loss"])}
-    if found.get(b"lm_loss", b"0.000") != b"0.000":
-        cells["lm_loss"] = number(found[b"lm_loss"])
-    if b"total_weights" in found:
-        cells[_TOKENS] = number(found[b"total_weights"])
-    return cells
 
 
 def _with_batch_size(run: RawLog, path: Path) -> RawLog:

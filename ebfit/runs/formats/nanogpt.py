@@ -27,7 +27,8 @@ EXAMPLE = "iter 10: loss 4.1234, time 123.45ms, mfu 12.34%"
 
 _RECORD = re.compile(
     rb"iter +(?P<index>\d+): loss (?P<loss>[^\s,]+), time "
-    rb"|step +(?P<step>\d+): train loss (?P<train_loss_estimate>[^\s,]+), val loss (?P<val_loss>[^\s,]+?)(?=[\s,]|iter |$)"
+    rb"|step +(?P<step>\d+): train loss (?P<train_loss_estimate>[^\s,]+), "
+    rb"val loss (?P<val_loss>[^\s,]+?)(?=[\s,]|iter |$)"
 )
 _ANCHORS = (b": loss ", b": train loss ")
 _SETTINGS = {
