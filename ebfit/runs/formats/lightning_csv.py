@@ -34,6 +34,7 @@ from ebfit.runs.facts import Facts, facts_from
 from ebfit.runs.formats import csv_table
 from ebfit.runs.formats.bytes_of import read_bytes, read_head
 from ebfit.runs.formats.json_lines import table_of_records
+from ebfit.runs.formats.lightning_steps import count_from_zero
 from ebfit.runs.formats.yaml_mapping import read_mapping
 from ebfit.runs.raw_log import RawLog, numbers
 
@@ -43,7 +44,6 @@ EXAMPLE = "<name>/version_0/metrics.csv: epoch,lr-AdamW,step,train_loss,val_loss
 HPARAMS = "hparams.yaml"
 TRAINED_AGAIN = "trained again after a resumption"
 _VERSION = re.compile(r"version_(\d{1,9})")
-_MOSTLY = 0.8
 _ENOUGH_BYTES = 4 * 2**10
 _ENOUGH_STEPS = 5
 # What is logged while validating or testing has the number of its batch for a step.
@@ -74,24 +74,6 @@ def sniff(head: bytes, path: Path) -> bool:
     laid_out = names == sorted(names) or any(not cell for row in rows for cell in row.values())
     # Python's csv module, which Lightning uses, ends lines with \r\n.
     return laid_out and count_from_zero(_steps_of_losses(rows), resumed=b"\r\n" in head)
-
-
-def count_from_zero(steps: Sequence[int], *, resumed: bool) -> bool:
-    """Tell by the steps of losses whether they count from 0: every 50 updates they are then 49, 99, 149 and so on.
-
-    Parameters
-    ----------
-    steps : sequence of int
-        Rising.
-    resumed : bool
-        What to say of losses at every step that begin late, of which nothing can be told.
-    """
-    if len(steps) < 2:
-        return False
-    gap = statistics.mode(after - before for before, after in pairwise(steps))
-    if gap == 1:
-        return steps[0] == 0 or (resumed and steps[0] > 1)
-    return sum((step + 1) % gap == 0 for step in steps) >= _MOSTLY * len(steps)
 
 
 def run_of(path: Path) -> Path:

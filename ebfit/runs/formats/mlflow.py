@@ -29,7 +29,7 @@ from ebfit.errors import BadInputError
 from ebfit.runs.columns import surest_column
 from ebfit.runs.facts import Facts, facts_from
 from ebfit.runs.formats.bytes_of import as_text, native_bytes, read_bytes
-from ebfit.runs.formats.lightning_csv import count_from_zero
+from ebfit.runs.formats.lightning_steps import logged_by_lightning
 from ebfit.runs.formats.yaml_mapping import read_mapping
 from ebfit.runs.raw_log import NotALogError, RawLog
 
@@ -203,14 +203,10 @@ def _nth_of_its_step(steps: NDArray[np.float64]) -> list[int]:
 
 
 def _of_lightning(metrics: Mapping[str, _Metric]) -> bool:
-    """Tell whether Lightning logged: whole epochs beside losses at steps that count from 0."""
     loss = surest_column("loss", list(metrics))
     if loss is None or "epoch" not in metrics:
         return False
-    epochs, steps = metrics["epoch"].values, metrics[loss].steps
-    if not (np.floor(epochs) == epochs).all():
-        return False
-    return count_from_zero(sorted({int(step) for step in steps}), resumed=False)
+    return logged_by_lightning(metrics["epoch"].values, metrics[loss].steps)
 
 
 def _facts(folder: Path) -> Facts:

@@ -4,17 +4,18 @@ A job that was restarted writes its scalars into another file of the same folder
 later time counts. If the steps begin anew, nothing was loaded: another run begins there, see `restarts`.
 """
 
-import math
 import re
 from collections.abc import Sequence
 from itertools import pairwise
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ebfit.runs.columns import step_column, surest_column
 from ebfit.runs.formats import restarts
 from ebfit.runs.formats.json_lines import table_of_records
-from ebfit.runs.formats.lightning_csv import count_from_zero
+from ebfit.runs.formats.lightning_steps import logged_by_lightning
 from ebfit.runs.formats.many_columns import columns_to_read
 
 # Megatron logs everything again over the samples so far, in place of the step.
@@ -96,9 +97,6 @@ def rows_of(scalars: Sequence[Scalar]) -> tuple[Any, list[str]]:
 
 
 def _of_lightning(scalars: Sequence[Scalar]) -> bool:
-    """Tell whether Lightning logged, as it does whole epochs beside losses at steps that count from 0."""
     loss = surest_column("loss", list(dict.fromkeys(scalar.tag for scalar in scalars)))
-    epochs = [scalar.value for scalar in scalars if scalar.tag == "epoch"]
-    if loss is None or not epochs or not all(math.isfinite(epoch) and epoch % 1 == 0 for epoch in epochs):
-        return False
-    return count_from_zero(sorted({scalar.step for scalar in scalars if scalar.tag == loss}), resumed=False)
+    epochs = np.array([scalar.value for scalar in scalars if scalar.tag == "epoch"])
+    return logged_by_lightning(epochs, np.array([scalar.step for scalar in scalars if scalar.tag == loss]))
