@@ -10,7 +10,8 @@ and the reach maximise the restricted likelihood of the residuals. A small part 
 so that no difference between targets is taken for infinitely sure.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import minimize
@@ -20,11 +21,17 @@ from ebfit.fitting.problem import BoolArray
 from ebfit.laws import FloatArray
 
 SMALLEST_MISFIT = 1e-9  # log steps; so that noise-free data are solved to rounding and not divided by zero
-_LARGEST_MISFIT = 1e3
-_INDEPENDENT = 0.05  # share of the variances that targets do not have in common
+# Shares of the variances that targets do not have in common: of the crossings, and of the misfit.
+_INDEPENDENT_CROSSING, _INDEPENDENT = 0.05, 0.003
 # What is expected of the reach, in units of the range of the targets: a weak normal prior on its logarithm.
-_LOG_REACH, _LOG_REACH_SD = float(np.log(2.0)), 1.0
-_FARTHEST = 4.0  # prior standard deviations
+_LOG_REACH, _LOG_REACH_SD = float(np.log(3.0)), 2.0
+_LIMITS = [  # of log tau and log reach
+    (float(np.log(SMALLEST_MISFIT)), float(np.log(1e3))),
+    (_LOG_REACH - 3.0 * _LOG_REACH_SD, _LOG_REACH + 3.0 * _LOG_REACH_SD),
+]
+# Of the grid of plausible tau and reach, in standard deviations, none of which counts for more than `_WIDEST`.
+_GRID_REACH, _GRID_SIZE, _WIDEST = 3.6, 15, 2.0
+_STEP = 0.05  # of log tau and log reach, for second differences
 
 
 @dataclass(frozen=True)
@@ -63,7 +70,7 @@ class SharedError:
         first[:, falling] = ended & (np.cumsum(ended, axis=1) == 1)
         own = np.eye(targets) * np.diagonal(data.covariance, axis1=1, axis2=2)[:, None, :]
         return cls(
-            crossing=(1.0 - _INDEPENDENT) * data.covariance + _INDEPENDENT * own,
+            crossing=(1.0 - _INDEPENDENT_CROSSING) * data.covariance + _INDEPENDENT_CROSSING * own,
             distance=np.abs(place[:, None] - place) / spread,
             reached=data.reached,
             one_sided=first,
@@ -76,10 +83,11 @@ class SharedError:
         """Standard deviation of the misfit, log steps."""
         return float(np.exp(self.log_tau))
 
-    def correlation(self) -> FloatArray:
-        """Return K, shape (T, T)."""
+    def covariance(self) -> FloatArray:
+        """Return V, shape (R, T, T)."""
         shared = np.exp(-self.distance * np.exp(-self.log_reach))
-        return (1.0 - _INDEPENDENT) * shared + _INDEPENDENT * np.eye(len(shared))
+        correlation = (1.0 - _INDEPENDENT) * shared + _INDEPENDENT * np.eye(len(shared))
+        return self.crossing + self.tau**2 * correlation
 
     def whitening(self) -> tuple[FloatArray, float]:
         """Return matrices (R, T, T) that make the errors of runs independent, and their log determinant.
@@ -87,7 +95,7 @@ class SharedError:
         Rows and columns are zero where there is no observation. The row of a one-sided observation is conditional on
         the targets that the run did reach. The determinant is that of the reached targets.
         """
-        covariance = self.crossing + self.tau**2 * self.correlation()
+        covariance = self.covariance()
         # reached targets first, then the one-sided one, then what is no observation at all
         kind = np.where(self.reached, 0, np.where(self.one_sided, 1, 2))
         order = np.argsort(kind, axis=1, kind="stable")
@@ -102,12 +110,6 @@ class SharedError:
         sizes = np.diagonal(matrices, axis1=1, axis2=2)
         return matrices, float(np.sum(np.log(sizes[self.reached])))
 
-    def draw(self, rng: np.random.Generator, count: int) -> FloatArray:
-        """Draw errors of log steps, shape (count, R, T)."""
-        values, vectors = np.linalg.eigh(self.crossing + self.tau**2 * self.correlation())
-        root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
-        return np.einsum("rij,crj->cri", root, rng.standard_normal((count, *self.reached.shape)))
-
     def fitted(self, residual: FloatArray, jacobian: FloatArray, precision: FloatArray) -> "SharedError":
         """Return the model with the tau and reach that the residuals of a fit are likeliest with.
 
@@ -120,37 +122,60 @@ class SharedError:
         precision : ndarray, shape (p,)
             Of the prior on those.
         """
-
-        def at(values: FloatArray) -> "SharedError":
-            return SharedError(
-                self.crossing,
-                self.distance,
-                self.reached,
-                self.one_sided,
-                float(values[0]),
-                float(values[1]),
-            )
-
-        def cost(values: FloatArray) -> float:
-            matrices, log_determinant = at(values).whitening()
-            matrices = matrices * self.reached[:, :, None]
-            z = matrices @ residual[..., None]
-            a = matrices @ jacobian
-            normal = np.einsum("rtp,rtq->pq", a, a) + np.diag(precision)
-            prior = ((values[1] - _LOG_REACH) / _LOG_REACH_SD) ** 2
-            return 0.5 * float(np.sum(z * z) + np.linalg.slogdet(normal)[1] + prior) - log_determinant
-
-        far = _FARTHEST * _LOG_REACH_SD
-        limits = [
-            (float(np.log(SMALLEST_MISFIT)), float(np.log(_LARGEST_MISFIT))),
-            (_LOG_REACH - far, _LOG_REACH + far),
-        ]
         size = max(float(np.sqrt(np.mean(residual[self.reached] ** 2))), SMALLEST_MISFIT)
         found = minimize(
-            cost,
-            np.clip([np.log(size), self.log_reach], *np.transpose(limits)),
+            lambda values: self._at(values)._cost(residual, jacobian, precision),
+            np.clip([np.log(size), self.log_reach], *np.transpose(_LIMITS)),
             method="Nelder-Mead",
-            bounds=limits,
+            bounds=_LIMITS,
             options={"xatol": 1e-8, "fatol": 1e-11, "maxfev": 600},
         )
-        return at(found.x)
+        return self._at(found.x)
+
+    def plausible(
+        self, residual: FloatArray, jacobian: FloatArray, precision: FloatArray
+    ) -> tuple[list["SharedError"], FloatArray]:
+        """Return models on a grid about this, the likeliest one, and their probabilities.
+
+        How far the misfit reaches decides how many independent witnesses of its size there are: it is the two together
+        that are uncertain. The arguments are those of `fitted`.
+        """
+        middle = np.array([self.log_tau, self.log_reach])
+
+        def cost(values: FloatArray) -> float:
+            return self._at(values)._cost(residual, jacobian, precision)
+
+        values, axes = np.linalg.eigh(_curvature(cost, middle))
+        reach = 1.0 / np.sqrt(np.maximum(values, _WIDEST**-2.0))
+        grid = np.linspace(-_GRID_REACH, _GRID_REACH, _GRID_SIZE)
+        places = middle + np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2) * reach @ axes.T
+        low, high = np.transpose(_LIMITS)
+        places = places[np.all((places >= low) & (places <= high), axis=1)]
+        costs = np.array([cost(place) for place in places])
+        weights = np.exp(costs.min() - costs)
+        return [self._at(place) for place in places], weights / weights.sum()
+
+    def _at(self, values: FloatArray) -> "SharedError":
+        return replace(self, log_tau=float(values[0]), log_reach=float(values[1]))
+
+    def _cost(self, residual: FloatArray, jacobian: FloatArray, precision: FloatArray) -> float:
+        """Return minus the restricted log likelihood, less the log prior of the reach."""
+        matrices, log_determinant = self.whitening()
+        matrices = matrices * self.reached[:, :, None]
+        z = matrices @ residual[..., None]
+        a = matrices @ jacobian
+        normal = np.einsum("rtp,rtq->pq", a, a) + np.diag(precision)
+        prior = ((self.log_reach - _LOG_REACH) / _LOG_REACH_SD) ** 2
+        return 0.5 * float(np.sum(z * z) + np.linalg.slogdet(normal)[1] + prior) - log_determinant
+
+
+def _curvature(cost: Callable[[FloatArray], float], middle: FloatArray) -> FloatArray:
+    """Return the second derivatives of a function of two variables."""
+    one, other = np.eye(2) * _STEP
+    both, across = one + other, one - other
+
+    def along(step: FloatArray) -> float:
+        return (cost(middle + step) - 2.0 * cost(middle) + cost(middle - step)) / _STEP**2
+
+    mixed = 0.25 * (along(both) - along(across))
+    return np.array([[along(one), mixed], [mixed, along(other)]])

@@ -134,8 +134,19 @@ def draw_surfaces(fit: SurfaceFit, count: int, seed: int) -> FloatArray:
         Free parameters of `ebfit.laws.surface`.
     """
     rng = np.random.default_rng(seed)
-    scale = np.sqrt(fit.degrees_of_freedom / rng.chisquare(fit.degrees_of_freedom, size=count))
-    moved = fit.error.draw(rng, count) * scale[:, None, None]
+    data = fit.problem
+    residual, jacobian = data.raw(fit.surface[None])
+    residual = np.where(data.reached, residual[0], 0.0)
+    models, probabilities = fit.error.plausible(residual, jacobian[0], surface.prior.sd**-2.0)
+    chosen = rng.choice(len(models), size=count, p=probabilities)
+    luck = rng.standard_normal((count, *data.reached.shape))
+    moved, scale = np.empty_like(luck), np.empty(count)
+    usual = np.trace(fit.error.covariance(), axis1=1, axis2=2).sum()
+    for model in np.unique(chosen):
+        covariance = models[model].covariance()
+        mine = chosen == model
+        moved[mine] = np.einsum("rij,crj->cri", np.linalg.cholesky(covariance), luck[mine])
+        scale[mine] = np.sqrt(np.trace(covariance, axis1=1, axis2=2).sum() / usual)
     prior_sd = np.where(np.isfinite(surface.prior.sd), surface.prior.sd, 0.0)
     problems = fit.problem.take(np.zeros(count, dtype=np.intp))
     problems = replace(
