@@ -7,19 +7,12 @@ that reached a target down to B_min it is the law that extrapolates, and an inte
 there, however little the points scatter.
 """
 
+from functools import partial
+
 import numpy as np
 
 from ebfit.fitting.bootstrap import draw_numbers
-from ebfit.fitting.intervals import (
-    NOT_IDENTIFIED,
-    Interval,
-    Side,
-    b_min_is_near,
-    beyond,
-    percentiles,
-    two_sided,
-    unrisen_sides,
-)
+from ebfit.fitting.bracket import bracket, is_known
 from ebfit.fitting.observations import Observations
 from ebfit.fitting.point import PointFit, fit_points, log_evidence
 from ebfit.fitting.profile import revised_bound
@@ -30,7 +23,6 @@ from ebfit.laws import LAWS, SECOND_OPINIONS, FloatArray
 # Laws are compared by evidence from a handful of points, whose errors are anything but independent: count it half.
 _EVIDENCE_TEMPER = 0.5
 _LEAST_WEIGHT = 0.005
-_KNOWN_WITHIN = 4.0  # from one end of its interval to the other, S_min is shown
 
 
 def fit_revised(data: Observations, replicates: int, confidence: float, seed: int) -> list[TargetFit]:
@@ -57,9 +49,16 @@ def fit_revised(data: Observations, replicates: int, confidence: float, seed: in
         log_numbers = {
             key: float((1.0 - weight) * log_first[key] + weight * log_second[key]) for key in log_first
         }
-        open_sides = _open_sides(data, point, t, log_numbers["b_opt"], mixed["b_opt"], confidence)
-        b_opt = _b_opt(point, t, open_sides, log_numbers["b_opt"], mixed["b_opt"], confidence)
-        b_min = _b_min(data, point, t, open_sides, log_numbers["b_min"], mixed["b_min"], confidence)
+        numbers = bracket(
+            data,
+            t,
+            float(np.median(point.problems.sd[t][data.reached[:, t]])),
+            log_numbers,
+            mixed,
+            confidence,
+            partial(_bound, point, t, mixed, confidence),
+        )
+        b_opt_is_known = numbers["b_opt"].status == "ok"
         opinion = SecondOpinion(
             law=second_law.name,
             weight=weight,
@@ -72,78 +71,26 @@ def fit_revised(data: Observations, replicates: int, confidence: float, seed: in
                 law="revised",
                 free=point.free[t],
                 params=point.problems.law.params(point.free[t]),
-                numbers={"b_min": b_min, "b_opt": b_opt},
-                s_min=float(np.exp(log_numbers["s_min"])) if _is_known(mixed["s_min"], confidence) else None,
-                e_min=float(np.exp(log_numbers["e_min"])) if b_opt.status == "ok" else None,
-                s_opt=float(np.exp(log_numbers["s_opt"])) if b_opt.status == "ok" else None,
+                numbers=numbers,
+                s_min=float(np.exp(log_numbers["s_min"])) if is_known(mixed["s_min"], confidence) else None,
+                e_min=float(np.exp(log_numbers["e_min"])) if b_opt_is_known else None,
+                s_opt=float(np.exp(log_numbers["s_opt"])) if b_opt_is_known else None,
                 rms_log_residual=float(point.rms_log_residual[t]),
                 misfit_log_sd=float(point.misfit_sd[t]),
                 second_opinion=opinion,
                 draws=mixed,
-                warnings=[*missing_data(data, t, b_min, b_opt), *other_law(opinion)],
+                warnings=[*missing_data(data, t, numbers["b_min"], numbers["b_opt"]), *other_law(opinion)],
             )
         )
     return fits
 
 
-def _open_sides(
-    data: Observations, point: PointFit, t: int, log_b_opt: float, log_draws: FloatArray, confidence: float
-) -> set[Side]:
-    """Return the sides from which the data do not bracket B_opt (DESIGN 3.1)."""
-    reached, censored = data.reached_batches(t), data.censored_batches(t)
-    noise = float(np.median(point.problems.sd[t][data.reached[:, t]]))
-    unrisen = unrisen_sides(data.mean_log_tokens(t), noise, bool(np.any(censored < reached[0])))
-    return unrisen | beyond(log_b_opt, log_draws, reached, confidence)
-
-
-def _b_opt(
-    point: PointFit, t: int, open_sides: set[Side], log_value: float, log_draws: FloatArray, confidence: float
-) -> Interval:
-    if not open_sides:
-        return two_sided(log_value, log_draws, confidence)
-    if len(open_sides) == 2:
-        return NOT_IDENTIFIED
-    side = 1 if "below" in open_sides else -1
-    bound = _bound(point, t, "b_opt", side, log_draws, confidence)
-    if bound is None:
-        return NOT_IDENTIFIED
-    if side > 0:
-        return Interval(None, None, bound, "upper_bound")
-    return Interval(None, bound, None, "lower_bound")
-
-
-def _b_min(
-    data: Observations,
-    point: PointFit,
-    t: int,
-    open_sides: set[Side],
-    log_value: float,
-    log_draws: FloatArray,
-    confidence: float,
-) -> Interval:
-    reached = data.reached_batches(t)
-    if "below" in open_sides:
-        # Tokens were not seen to rise towards small batches, so nothing was seen of the approach to B_min either: all
-        # that is known is that the smallest batch size that reached the target lies above it.
-        return Interval(None, None, float(np.exp(reached[0])), "upper_bound")
-    if b_min_is_near(log_value, log_draws, reached, data.censored_batches(t)):
-        return two_sided(log_value, log_draws, confidence)
-    high = min(_bound(point, t, "b_min", 1, log_draws, confidence) or np.inf, float(np.exp(reached[0])))
-    return Interval(None, None, high, "upper_bound")
-
-
-def _is_known(log_draws: FloatArray, confidence: float) -> bool:
-    """Whether replicates agree on a number that has no status of its own."""
-    low, high = percentiles(log_draws, confidence)
-    return bool(high - low < np.log(_KNOWN_WITHIN))
-
-
 def _bound(
-    point: PointFit, t: int, number: str, side: int, log_draws: FloatArray, confidence: float
+    point: PointFit, t: int, draws: dict[str, FloatArray], confidence: float, number: str, side: int
 ) -> float | None:
     """Return a one-sided bound: the profile's, or the replicates' where the second opinion reaches further."""
     profile = revised_bound(point, t, number, side, confidence)
     if profile is None:
         return None
-    quantile = float(np.quantile(log_draws, confidence if side > 0 else 1.0 - confidence))
+    quantile = float(np.quantile(draws[number], confidence if side > 0 else 1.0 - confidence))
     return float(np.exp(max(profile, quantile) if side > 0 else min(profile, quantile)))
