@@ -17,10 +17,10 @@ LitGPT writes such files with Fabric's CSVLogger, whose step is the caller's: th
 
 import csv
 import re
-import statistics
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -30,38 +30,30 @@ import pyarrow as pa
 
 from ebfit.errors import BadInputError
 from ebfit.runs.columns import normalised, surest_column
-from ebfit.runs.facts import Facts, facts_from
 from ebfit.runs.formats import csv_table
 from ebfit.runs.formats.bytes_of import read_bytes, read_head
 from ebfit.runs.formats.json_lines import table_of_records
 from ebfit.runs.formats.lightning_steps import count_from_zero
-from ebfit.runs.formats.yaml_mapping import read_mapping
+from ebfit.runs.formats.versions import (
+    HPARAMS,
+    TRAINED_AGAIN,
+    Beginning,
+    End,
+    VersionLog,
+    facts_of_hparams,
+    number_of,
+    resumed_in,
+)
 from ebfit.runs.raw_log import RawLog, numbers
 
 NAME = "lightning_csv"
 TRAINER = "Lightning (CSVLogger), LitGPT"
 EXAMPLE = "<name>/version_0/metrics.csv: epoch,lr-AdamW,step,train_loss,val_loss"
-HPARAMS = "hparams.yaml"
-TRAINED_AGAIN = "trained again after a resumption"
-_VERSION = re.compile(r"version_(\d{1,9})")
 _ENOUGH_BYTES = 4 * 2**10
 _ENOUGH_STEPS = 5
 # What is logged while validating or testing has the number of its batch for a step.
 _OF_A_BATCH = re.compile(r"(val|valid|validation|eval|dev|test)_(.*_)?step(_dataloader_idx_\d+)?")
 _OF_THE_OPTIMIZER = re.compile(r"lr-.*-(momentum|weight_decay)")
-
-
-@dataclass(frozen=True)
-class _Beginning:
-    """How a file begins: its first step, and steps between train losses (None if the file is too short to tell)."""
-
-    first: int
-    gap: int | None
-
-    @property
-    def late(self) -> bool:
-        """Whether steps before it must have been made elsewhere: the first record would have been earlier."""
-        return self.gap is not None and self.first + 1 > self.gap
 
 
 def sniff(head: bytes, path: Path) -> bool:
@@ -77,20 +69,8 @@ def sniff(head: bytes, path: Path) -> bool:
 
 
 def run_of(path: Path) -> Path:
-    """Return the file in which a run begins: that of its first version.
-
-    Versions stand side by side for different runs, and for a run that was resumed. One that begins with the first
-    steps is a run of its own. One that begins later goes on from an earlier version that reached its first step, if
-    only one run did so, and if the hyperparameters beside the two are the same.
-    """
-    version = _VERSION.fullmatch(path.parent.name)
-    if version is None or not _begins_late(path):
-        return path
-    roots: dict[Path, None] = {}
-    for earlier in _earlier_versions(path, int(version[1])):
-        if _goes_on(earlier, path):
-            roots[run_of(earlier)] = None
-    return next(iter(roots)) if len(roots) == 1 else path
+    """Return the file in which a run begins: that of its first version, see `versions`."""
+    return _versions(path.name).first_of(path.parent) / path.name
 
 
 def belongs(path: Path) -> bool:
@@ -119,7 +99,7 @@ def read_pieces(paths: Sequence[Path]) -> list[RawLog]:
     BadInputError
         If one is no CSV with a column ``step``.
     """
-    paths = sorted(paths, key=_number)
+    paths = sorted(paths, key=lambda path: (number_of(path.parent), path))
     logs = [_read_one(path) for path in paths]
     for index, (earlier, later) in enumerate(pairwise(logs)):
         logs[index] = _until(earlier, later)
@@ -134,11 +114,8 @@ def read_pieces(paths: Sequence[Path]) -> list[RawLog]:
     for log in logs:
         dropped.update(log.dropped)
     warnings = [warning for log in logs for warning in log.warnings]
-    if _begins_late(paths[0]):
-        warnings.append(
-            f"the log begins at step {_beginning(paths[0]).first + 1:,}, as that of a run that was resumed. What came "
-            "before is missing: no earlier version beside it is clearly of the same run."
-        )
+    warnings += _versions(paths[0].name).missing(paths[0].parent)
+    warnings += resumed_in([path.parent for path in paths], [_begins([path]).update for path in paths])
     table = logs[0].table
     if len(logs) > 1:
         table = pa.concat_tables([_as_numbers(log.table) for log in logs], promote_options="default")
@@ -178,50 +155,28 @@ def _steps_of_losses(rows: Sequence[dict[str, str]]) -> list[int]:
     return sorted({int(row["step"]) for row in with_loss})
 
 
-def _beginning(path: Path) -> _Beginning:
-    rows = _rows_of_head(read_head(path))
-    steps = _steps_of_losses(rows) if rows else []
-    if not steps:
-        return _Beginning(0, None)
-    gaps = [after - before for before, after in pairwise(steps)]
-    return _Beginning(steps[0], statistics.mode(gaps) if gaps else None)
+@lru_cache
+def _versions(name: str) -> VersionLog:
+    """Return how the logs of this name in folders of versions are looked at."""
+
+    def files(folder: Path) -> tuple[Path, ...]:
+        path = folder / name
+        return (path,) if path.is_file() else ()
+
+    return VersionLog(files, _begins, _ends)
 
 
-def _begins_late(path: Path) -> bool:
-    return _beginning(path).late
+def _begins(paths: Sequence[Path]) -> Beginning:
+    rows = _rows_of_head(read_head(paths[0])) if paths else []
+    return Beginning.of(_steps_of_losses(rows) if rows else [], from_zero=True)
 
 
-def _number(path: Path) -> tuple[int, str]:
-    version = _VERSION.fullmatch(path.parent.name)
-    return (int(version[1]) if version else -1, str(path))
-
-
-def _earlier_versions(path: Path, number: int) -> list[Path]:
-    """Return the files of earlier versions, oldest first."""
-    folders = path.parent.parent.glob("version_*")
-    files = [
-        folder / path.name
-        for folder in folders
-        if (version := _VERSION.fullmatch(folder.name)) is not None and int(version[1]) < number
-    ]
-    return sorted((file for file in files if file.is_file()), key=_number)
-
-
-def _goes_on(earlier: Path, later: Path) -> bool:
-    """Tell whether a file begins where another had come to, or before its end, and is of the same hyperparameters."""
-    begins, began = _beginning(later), _beginning(earlier)
-    if began.first >= begins.first or _hparams(earlier) != _hparams(later):
-        return False
+def _ends(paths: Sequence[Path]) -> End | None:
     try:
-        steps = numbers(_read_one(earlier).table.column("step")).values
+        steps = numbers(_read_one(paths[0]).table.column("step")).values
     except BadInputError:
-        return False
-    updates = steps[np.isfinite(steps)].max(initial=0.0)
-    return bool(begins.first < updates + (begins.gap or 1))
-
-
-def _hparams(path: Path) -> dict[str, Any]:
-    return read_mapping(path.parent / HPARAMS)
+        return None
+    return End(steps[np.isfinite(steps)].max(initial=0.0))
 
 
 def _read_one(path: Path) -> RawLog:
@@ -243,27 +198,15 @@ def _read_one(path: Path) -> RawLog:
     table = table.drop_columns(left_out)
     table = table.append_column("step", pa.array(steps, from_pandas=True))
     warnings = [*log.warnings, _LITGPT] if litgpt else log.warnings
-    return replace(log, table=table, facts=_facts(path), train_window=_window(table), warnings=warnings)
+    return replace(
+        log, table=table, facts=facts_of_hparams(path.parent), train_window=_window(table), warnings=warnings
+    )
 
 
 _LITGPT = (
     "the steps of a log with a column 'iter', as LitGPT writes, count micro-batches. If gradients were accumulated, "
     "give --micro-steps, the micro-batches of a device to an update."
 )
-
-
-def _facts(path: Path) -> Facts | None:
-    """Return what the hyperparameters that the module saved say."""
-    hparams = _hparams(path)
-    if not hparams:
-        return None
-    size = hparams.get("batch_size")
-    hint = (
-        f"The batch_size ({size}) in {HPARAMS} may leave out devices and accumulation: give --batch-tokens."
-        if isinstance(size, int)
-        else None
-    )
-    return replace(facts_from(hparams, HPARAMS, strict=False), batch_hint=hint)
 
 
 def _window(table: Any) -> int | None:
