@@ -64,6 +64,8 @@ _LOOSE = {
     ),
     "lr": re.compile(r"((train|optim)_)?(lr|learning_rate)_(adam|adamw|muon|sgd|lion|group|pg)\w*"),
 }
+_TIERS = {role: tuple(frozenset(tier.split()) for tier in tiers) for role, tiers in _ALIASES.items()}
+_KNOWN = frozenset().union(*(tier for tiers in _TIERS.values() for tier in tiers))
 _SPARSE = 0.05  # share of the numbers of the fullest column of a role below which another does not count
 _NEARLY_WHOLE = 0.01  # steps
 WANDB_STEP = "_step"
@@ -71,7 +73,7 @@ WANDB_STEP = "_step"
 _NOT_A_LOSS = re.compile(r"(?:^|_)(?:best|min|max|ema|wa|aux|z|router|balancing)(?:_|$)")
 
 
-@lru_cache(maxsize=10_000)
+@lru_cache(maxsize=2**17)  # every role asks for all names, and tables of layers have very many
 def normalised(name: str) -> str:
     """Return a column name as it is compared: lower case, words joined by ``_``, no word twice in a row."""
     words = [word for word in re.split(r"[^a-z0-9]+", name.lower()) if word]
@@ -95,10 +97,10 @@ def look_like_a_log(names: Sequence[str]) -> bool:
     return any(_tiers(role, names) for role in ("step", "loss", "val"))
 
 
-@lru_cache(maxsize=10_000)
 def may_have_a_role(name: str) -> bool:
     """Tell whether a column of this name may be picked, unless the user names others."""
-    return any(_tiers(role, [name]) for role in ROLES)
+    plain = normalised(name)
+    return plain in _KNOWN or any(_is_loosely(role, plain) for role in _LOOSE)
 
 
 @dataclass
@@ -247,15 +249,15 @@ def _tiers(role: str, names: Sequence[str]) -> list[list[int]]:
     return _tiers_of(role, tuple(names))
 
 
-@lru_cache(maxsize=1000)  # the logs of a sweep all have the same columns
+@lru_cache(maxsize=200)  # the logs of a sweep all have the same columns
 def _tiers_of(role: str, names: tuple[str, ...]) -> list[list[int]]:
     plain = [normalised(name) for name in names]
     tiers = [
         sorted(
-            (i for i, name in enumerate(plain) if name in tier.split()),
+            (i for i, name in enumerate(plain) if name in tier),
             key=lambda i: names[i].startswith("_"),
         )
-        for tier in _ALIASES[role]
+        for tier in _TIERS[role]
     ]
     if role == "step":
         # W&B's own `_step` counts calls of its log function: any other step column is surer.
@@ -263,16 +265,13 @@ def _tiers_of(role: str, names: tuple[str, ...]) -> list[list[int]]:
         tiers = [[i for i in tier if i not in own] for tier in tiers] + [own]
     if role in _LOOSE:
         known = {i for tier in tiers for i in tier}
-        tiers.append(
-            [
-                i
-                for i, name in enumerate(plain)
-                if i not in known
-                and _LOOSE[role].fullmatch(name)
-                and not (role == "val" and _NOT_A_LOSS.search(name))
-            ]
-        )
+        tiers.append([i for i, name in enumerate(plain) if i not in known and _is_loosely(role, name)])
     return [tier for tier in tiers if tier]
+
+
+def _is_loosely(role: str, plain: str) -> bool:
+    """Tell whether a name, as it is compared, is one with a changing part."""
+    return _LOOSE[role].fullmatch(plain) is not None and not (role == "val" and _NOT_A_LOSS.search(plain))
 
 
 def _counts_calls(cells: Cells) -> bool:

@@ -34,6 +34,8 @@ EXAMPLE = "step,train_loss,val_loss,lr"
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|$)")
 _PIECE = 2**20
 _MAX_HEADER_BYTES = 16 * 2**20
+# W&B's tables have thousands; for every column there is a parser.
+MAX_COLUMNS = 100_000
 # "nan" is not among them: a loss that is not a number is told apart from a cell with nothing in it.
 _EMPTY_CELLS = ["", "null", "NULL", "Null", "None", "none", "NA", "N/A", "n/a", "-"]
 
@@ -46,6 +48,12 @@ class Header:
     delimiter: str
     line: int  # its line number, from 1
     quotes: int  # up to its end
+    end: int  # byte at which it ends
+
+    @property
+    def block_bytes(self) -> int:
+        """How much to parse at a time: whole lines, and a row of many columns may be as long as their names."""
+        return max(_PIECE, 4 * self.end)
 
 
 def sniff(head: bytes, path: Path) -> bool:
@@ -183,7 +191,7 @@ def _parse(
     names = [f"{index}" for index in range(len(header.names))]  # names may be the same
     table = pyarrow.csv.read_csv(
         source,
-        pyarrow.csv.ReadOptions(column_names=names, skip_rows=header.line),
+        pyarrow.csv.ReadOptions(column_names=names, skip_rows=header.line, block_size=header.block_bytes),
         pyarrow.csv.ParseOptions(delimiter=header.delimiter, invalid_row_handler=on_invalid_row),
         pyarrow.csv.ConvertOptions(
             null_values=_EMPTY_CELLS,
@@ -202,7 +210,9 @@ def _parse_numbers(source: Any, header: Header, indices: Sequence[int]) -> Any:
     wanted = [names[index] for index in indices]
     with pyarrow.csv.open_csv(
         source,
-        pyarrow.csv.ReadOptions(column_names=names, skip_rows=header.line, use_threads=False),
+        pyarrow.csv.ReadOptions(
+            column_names=names, skip_rows=header.line, block_size=header.block_bytes, use_threads=False
+        ),
         pyarrow.csv.ParseOptions(delimiter=header.delimiter),
         pyarrow.csv.ConvertOptions(
             null_values=_EMPTY_CELLS,
@@ -241,6 +251,11 @@ def _open(path: Path) -> _File:
             raise BadInputError(
                 f"{path}: no header line with column names, separated by commas, semicolons or tabs."
             )
+        if len(header.names) > MAX_COLUMNS:
+            raise BadInputError(
+                f"{path}: more than {MAX_COLUMNS:,} columns. Export those that a run needs: steps, losses, learning "
+                "rate, batch size."
+            )
         whole = len(head) < size
         if whole or head.count(b"\n") >= header.line or size > _MAX_HEADER_BYTES:
             return _File(path, header, head if whole else None)
@@ -264,7 +279,7 @@ def find_header(head: bytes) -> Header | None:
         looks_like_json = shown.lstrip()[:1] in "{["
         if len(names) < 2 or looks_like_json or any(_is_number(name) for name in names):
             return None
-        return Header(names, delimiter, number, head.count(b'"', 0, line.end()))
+        return Header(names, delimiter, number, head.count(b'"', 0, line.end()), line.end())
     return None
 
 
