@@ -19,7 +19,7 @@ from torch.utils.tensorboard import SummaryWriter
 from ebfit.errors import BadInputError
 from ebfit.runs import ReadOptions, read_logs, read_runs
 from ebfit.runs.formats import FORMATS, sniff, tensorboard, tensorboard_scalars
-from ebfit.runs.formats.tfrecord import Record, TornRecord, first_record, masked_crc, records
+from ebfit.runs.formats.tfrecord import Block, TornRecord, blocks, first_record, masked_crc
 
 STEPS = range(10, 401, 10)
 QUIET = ReadOptions(warmup_steps=1)
@@ -303,11 +303,11 @@ def test_a_length_beyond_the_file_is_no_memory(tmp_path: Path):
     with path.open("wb") as file:
         RecordWriter(file).write(b"x" * 9)
     with path.open("rb") as file:
-        assert [type(record) for record in records(file)] == [Record]
+        assert [type(block) for block in blocks(file)] == [Block]
     length = (2**60).to_bytes(8, "little")
     path.write_bytes(path.read_bytes() + length + masked_crc(length).to_bytes(4, "little") + b"abc")
     with path.open("rb") as file:
-        assert list(records(file))[1:] == [TornRecord(25, lost=False)]
+        assert list(blocks(file))[1:] == [TornRecord(25, lost=False)]
 
 
 def test_what_is_no_event_file_is_refused(tmp_path: Path):

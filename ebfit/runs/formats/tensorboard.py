@@ -1,5 +1,7 @@
 """TensorBoard's event files: all those in a folder are the run that it is named after.
 
+Folders that Lightning's TensorBoardLogger made for a run that was resumed are one run, too, see `versions`.
+
 Read with the message types of the `tensorboard` package (2.21), an extra; TensorFlow is not needed, and not imported
 where it is installed. Its own readers are not used: they stop at the first damaged record without a word, keep a sample
 of the points, and cannot read packed files.
@@ -13,22 +15,35 @@ of the points, and cannot read packed files.
 """
 
 import math
-import re
-import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ebfit.errors import BadInputError
+from ebfit.runs.columns import surest_column
 from ebfit.runs.facts import Facts, facts_from
 from ebfit.runs.formats import restarts
 from ebfit.runs.formats.bytes_of import open_log
-from ebfit.runs.formats.tensorboard_scalars import Scalar, in_time, is_wanted, rows_of, runs_of
-from ebfit.runs.formats.tfrecord import Record, TornRecord, first_record, records
+from ebfit.runs.formats.event_values import START, EventReader
+from ebfit.runs.formats.lightning_steps import count_from_zero
+from ebfit.runs.formats.tensorboard_scalars import Scalars, rows_of, runs_of
+from ebfit.runs.formats.tfrecord import TornRecord, blocks, first_record
+from ebfit.runs.formats.versions import (
+    HPARAMS,
+    TRAINED_AGAIN,
+    Beginning,
+    End,
+    VersionLog,
+    facts_of_hparams,
+    number_of,
+    resumed_in,
+)
 from ebfit.runs.raw_log import NotALogError, RawLog
 
 NAME = "tensorboard"
@@ -37,11 +52,11 @@ EXAMPLE = "runs/b64/events.out.tfevents.1767225600.node1.4711.0"
 _VERSION = b"brain.Event:"
 PURGED = "undone by a restart from an earlier step"
 DAMAGED = "damaged record"
-_START = "\0start"  # stands among the tags for a session start, and is none
-_TEXT = "/text_summary"  # what torch's writer adds to the tag of a text
-_MAX_TEXT_BYTES = 256
 _HUGGING_FACE = {"train/loss", "train/grad_norm", "train/learning_rate", "train/epoch"}
-_VERSION_FOLDER = re.compile(r"version_\d+")
+# What is read to see how a log begins: until so many losses, unless they come late.
+_ENOUGH_STEPS = 5
+_BEGINNING_PIECE_BYTES = 2**18
+_BEGINNING_PIECES = 64
 
 
 def sniff(head: bytes, path: Path) -> bool:
@@ -51,8 +66,14 @@ def sniff(head: bytes, path: Path) -> bool:
 
 
 def run_of(path: Path) -> Path:
-    """Return the folder."""
-    return path.parent
+    """Return the folder, or the first file in the folder where a run begins that was resumed."""
+    first = _VERSIONS.first_of(path.parent)
+    return min(_event_files(first)) if number_of(first) >= 0 and _event_files(first) else first
+
+
+def belongs(path: Path) -> bool:
+    """Tell whether a file holds the hyperparameters of a run."""
+    return path.name == HPARAMS and bool(_event_files(path.parent))
 
 
 def read(path: Path) -> list[RawLog]:
@@ -61,7 +82,7 @@ def read(path: Path) -> list[RawLog]:
 
 
 def read_pieces(paths: Sequence[Path]) -> list[RawLog]:
-    """Read the runs of a folder: one, unless its steps begin anew.
+    """Read the runs of a folder: one, unless its steps begin anew; or that of several versions.
 
     Raises
     ------
@@ -70,163 +91,153 @@ def read_pieces(paths: Sequence[Path]) -> list[RawLog]:
     NotALogError
         If there are no scalars.
     """
-    found = _Events()
-    for number, path in enumerate(paths):
-        _read_file(path, number, found)
-    scalars = _without_purged(in_time(found.scalars), found.dropped)
+    paths = sorted(paths, key=lambda path: (number_of(path.parent), path))
+    found = _Found(len(paths))
+    reader = _reader(paths[0])
+    for file, path in enumerate(paths):
+        _read_file(path, file, reader, found)
+    scalars = reader.scalars.in_time()
+    folders = list(dict.fromkeys(path.parent for path in paths))
+    if len(folders) > 1:
+        scalars = _until_resumed(scalars, np.array([folders.index(path.parent) for path in paths]), found)
+    scalars = _without_purged(scalars, found)
     runs = runs_of(scalars)
-    if len(runs) > 1 and len({scalar.step for scalar in runs[-1]}) < restarts.MIN_ROWS:
-        found.dropped[restarts.HARDLY_BEGUN] += len({scalar.step for scalar in runs.pop()})
+    hardly_begun = 0
+    if len(runs) > 1 and len(np.unique(runs[-1].steps)) < restarts.MIN_ROWS:
+        hardly_begun = len(np.unique(runs.pop().steps))
     if not runs:
         raise NotALogError(f"{paths[0]}: no scalars over steps in these event files. Name those of a loss.")
-    folder = paths[0].absolute().parent
-    name = f"{folder.parent.name}/{folder.name}" if _VERSION_FOLDER.fullmatch(folder.name) else folder.name
-    return [
-        _one_run(run, name, f"run {index}" if len(runs) > 1 else "", found)
-        for index, run in enumerate(runs, start=1)
-    ]
+    folder = folders[0].absolute()
+    name = f"{folder.parent.name}/{folder.name}" if number_of(folder) >= 0 else folder.name
+    facts = _facts(reader.texts) or facts_of_hparams(folders[0])
+    logs = []
+    for index, (run, files) in enumerate(zip(runs, _files_of(runs, len(paths)), strict=True), start=1):
+        label = f"run {index}" if len(runs) > 1 else ""
+        dropped: Counter[str] = sum((found.dropped[file] for file in files), Counter())
+        warnings = [warning for file in files for warning in found.warnings[file]]
+        if index == 1:
+            warnings += _about_versions(folders)
+        if index == len(runs):
+            dropped[restarts.HARDLY_BEGUN] = hardly_begun
+        log = _one_run(run)
+        logs.append(
+            replace(
+                log,
+                facts=facts,
+                label=label,
+                name=f"{name}/{label}" if label else name,
+                dropped=dict(+dropped),
+                warnings=[*warnings, *log.warnings],
+            )
+        )
+    return logs
 
 
-@dataclass
-class _Events:
-    """What event files hold."""
+class _Found:
+    """What is found in event files beside scalars, by the number of the file."""
 
-    scalars: list[Scalar] = field(default_factory=list)
-    texts: dict[str, str] = field(default_factory=dict)
-    dropped: Counter[str] = field(default_factory=Counter)
-    warnings: list[str] = field(default_factory=list)
+    def __init__(self, files: int) -> None:
+        self.dropped: list[Counter[str]] = [Counter() for _ in range(files)]
+        self.warnings: list[list[str]] = [[] for _ in range(files)]
 
 
-def _read_file(path: Path, number: int, found: _Events) -> None:
+def _reader(path: Path) -> EventReader:
     try:
-        from google.protobuf.message import DecodeError
-        from tensorboard.compat.proto import event_pb2
+        return EventReader()
     except ImportError:
         raise BadInputError(
             f"{path}: an event file of TensorBoard, which needs one more package: pip install 'ebfit[tensorboard]'. Or "
             "download its scalars as CSV in TensorBoard."
         ) from None
+
+
+def _read_file(path: Path, file: int, reader: EventReader, found: _Found) -> None:
     sound = 0
-    with open_log(path) as file:
-        for record in records(file):
-            if isinstance(record, TornRecord):
-                _say_torn(path, record, found)
-                break
-            try:
-                event = event_pb2.Event.FromString(record.data)
-            except DecodeError:
-                found.dropped[DAMAGED] += 1
-                continue
-            sound += _take(event, record, number, found)
+    with open_log(path) as opened:
+        for block in blocks(opened):
+            if isinstance(block, TornRecord):
+                _say_torn(path, block, found.dropped[file], found.warnings[file])
+            else:
+                events = reader.take(block, file)
+                sound += events
+                found.dropped[file][DAMAGED] += len(block.starts) - events
     if not sound:
         raise BadInputError(
             f"{path}: no event file of TensorBoard, or damaged from its beginning on. Remove it."
         )
 
 
-def _say_torn(path: Path, record: TornRecord, found: _Events) -> None:
+def _say_torn(path: Path, record: TornRecord, dropped: Counter[str], warnings: list[str]) -> None:
     if not record.lost:
-        found.dropped["truncated last record"] += 1
+        dropped["truncated last record"] += 1
         return
-    found.dropped[DAMAGED] += 1
+    dropped[DAMAGED] += 1
     share = 1 - record.at / max(path.stat().st_size, record.at, 1)
-    found.warnings.append(
+    warnings.append(
         f"{path.name} is damaged at byte {record.at:,}, and the {share:.0%} of it from there on cannot be read. Copy "
         "it again if you can."
     )
 
 
-def _take(event: Any, record: Record, number: int, found: _Events) -> bool:
-    """Keep what an event says; False if it is damaged."""
-    time = event.wall_time if math.isfinite(event.wall_time) else 0.0
-    kind = event.WhichOneof("what")
-    starts = kind == "session_log" and event.session_log.status == event.session_log.START
-    if kind != "summary" and not starts:
-        return True
-    scalars: list[Scalar] = []
-    texts: dict[str, str] = {}
-    for value in event.summary.value:
-        number_or_none = _number(value)
-        if number_or_none is not None:
-            if is_wanted(value.tag):
-                scalars.append(Scalar(time, event.step, sys.intern(value.tag), number_or_none, number))
-        elif value.tag.endswith(_TEXT) and (text := _text(value)) is not None:
-            texts[value.tag.removesuffix(_TEXT)] = text
-    if not (scalars or texts or starts):
-        return True  # such as a histogram, which is not worth the checking
-    if not record.sound():
-        found.dropped[DAMAGED] += 1
-        return False
-    if starts:
-        scalars.append(Scalar(time, event.step, _START, math.nan, number))
-    found.scalars += scalars
-    found.texts |= texts
-    return True
-
-
-def _number(value: Any) -> float | None:
-    """Return a scalar; None if the value is something else."""
-    if value.HasField("simple_value"):
-        # Of 32 bits: the fewest digits that mean the same, so that a learning rate of 0.001 is 0.001.
-        return float(str(np.float32(value.simple_value)))
-    if not value.HasField("tensor"):
-        return None
-    from tensorboard.compat.proto import types_pb2
-    from tensorboard.util import tensor_util
-
-    tensor = value.tensor
-    numeric = (
-        types_pb2.DT_FLOAT,
-        types_pb2.DT_DOUBLE,
-        types_pb2.DT_HALF,
-        types_pb2.DT_INT32,
-        types_pb2.DT_INT64,
-    )
-    # A shape of thousands of numbers could stand there with one of them.
-    if tensor.dtype not in numeric or len(tensor.tensor_shape.dim) > 0:
-        return None
-    try:
-        return float(str(tensor_util.make_ndarray(tensor)))
-    except (ValueError, TypeError, OverflowError):
-        return None
-
-
-def _text(value: Any) -> str | None:
-    if not value.HasField("tensor") or len(value.tensor.string_val) != 1:
-        return None
-    text = value.tensor.string_val[0]
-    return text.decode("utf-8", "replace") if len(text) <= _MAX_TEXT_BYTES else None
-
-
-def _without_purged(scalars: Sequence[Scalar], dropped: Counter[str]) -> list[Scalar]:
+def _without_purged(scalars: Scalars, found: _Found) -> Scalars:
     """Leave out what a later session start undid."""
-    kept: list[Scalar] = []
-    purged: set[tuple[int, int]] = set()
-    undone_from = math.inf
-    for scalar in reversed(scalars):
-        if scalar.tag == _START:
-            undone_from = min(undone_from, scalar.step)
-        elif scalar.step >= undone_from:
-            purged.add((scalar.file, scalar.step))
-        else:
-            kept.append(scalar)
-    if purged:
-        dropped[PURGED] = len(purged)
-    return kept[::-1]
+    starts = scalars.of(START)
+    if not starts.size:
+        return scalars
+    undone_from = np.full(len(scalars), np.iinfo(np.int64).max)
+    undone_from[starts] = scalars.steps[starts]
+    undone_from = np.minimum.accumulate(undone_from[::-1])[::-1]
+    is_start = np.zeros(len(scalars), dtype=bool)
+    is_start[starts] = True
+    undone = ~is_start & (scalars.steps >= undone_from)
+    _count_steps(scalars[undone], PURGED, found)
+    return scalars[~undone & ~is_start]
 
 
-def _one_run(scalars: Sequence[Scalar], name: str, label: str, found: _Events) -> RawLog:
+def _until_resumed(scalars: Scalars, version_of: NDArray[np.int64], found: _Found) -> Scalars:
+    """Leave out what a version logged past the checkpoint that a later one went on from."""
+    measured = _measured(scalars)
+    versions = version_of[scalars.files]
+    undone = np.zeros(len(scalars), dtype=bool)
+    resumed_at = np.iinfo(np.int64).max
+    for version in range(int(version_of.max()), -1, -1):
+        here = versions == version
+        undone |= here & (scalars.steps >= resumed_at)
+        resumed_at = min(resumed_at, scalars.steps[here & measured].min(initial=resumed_at))
+    _count_steps(scalars[undone & measured], TRAINED_AGAIN, found)
+    return scalars[~undone]
+
+
+def _measured(scalars: Scalars) -> NDArray[np.bool_]:
+    """Return which scalars are a train loss, or a validation loss where there is none."""
+    present = scalars.present()
+    loss = surest_column("loss", present) or surest_column("val", present)
+    return np.isin(np.arange(len(scalars)), scalars.of(loss))
+
+
+def _count_steps(scalars: Scalars, reason: str, found: _Found) -> None:
+    """Count the steps that are dropped of every file."""
+    for file in np.flatnonzero(np.bincount(scalars.files)).tolist():
+        found.dropped[file][reason] += len(np.unique(scalars.steps[scalars.files == file]))
+
+
+def _files_of(runs: Sequence[Scalars], files: int) -> list[list[int]]:
+    """Return the files of every run: each belongs to the first run that it holds anything of, or to the last."""
+    shares: list[list[int]] = [[] for _ in runs]
+    held = [np.bincount(run.files, minlength=files) > 0 for run in runs]
+    for file in range(files):
+        shares[next((index for index, of_run in enumerate(held) if of_run[file]), -1)].append(file)
+    return shares
+
+
+def _one_run(scalars: Scalars) -> RawLog:
     table, warnings = rows_of(scalars)
-    steps = table.column("step").to_pylist()
+    steps = table.column("step").to_numpy()
     return RawLog(
         table,
         lambda row: f"step {steps[row]:g}",
-        facts=_facts(found.texts),
-        label=label,
         train_window="interval" if set(table.column_names) >= _HUGGING_FACE else None,
-        name=f"{name}/{label}" if label else name,
-        dropped=dict(found.dropped),
-        warnings=[*found.warnings, *warnings],
+        warnings=warnings,
     )
 
 
@@ -239,3 +250,57 @@ def _facts(texts: Mapping[str, str]) -> Facts | None:
     if "global_batch_size" in texts and texts.get("rampup_batch_size", "None") == "None":
         settings["batch_sequences"] = texts["global_batch_size"]
     return facts_from(settings, "the arguments in the event files", strict=False)
+
+
+def _event_files(folder: Path) -> tuple[Path, ...]:
+    """Return the files in a folder that are named as event files are."""
+    return tuple(sorted(path for path in folder.glob("*tfevents*") if path.is_file()))
+
+
+def _begins(paths: Sequence[Path]) -> Beginning:
+    steps: set[int] = set()
+    begun = math.inf
+    for scalars in _beginnings(paths):
+        begun = min(begun, scalars.times.min(initial=math.inf))
+        steps.update(scalars.steps[_measured(scalars)].tolist())
+        if len(steps) >= _ENOUGH_STEPS:
+            break
+    rising = sorted(steps)
+    return Beginning.of(rising, from_zero=count_from_zero(rising, resumed=True), at=begun)
+
+
+def _beginnings(paths: Sequence[Path]) -> Iterator[Scalars]:
+    """Yield the first scalars of event files, piece by piece; none of what cannot be read."""
+    with suppress(BadInputError):
+        for path in paths:
+            reader = _reader(path)
+            with open_log(path) as opened:
+                for block in islice(blocks(opened, _BEGINNING_PIECE_BYTES), _BEGINNING_PIECES):
+                    if not isinstance(block, TornRecord):
+                        reader.take(block, 0)
+                        yield reader.scalars.in_time()
+
+
+def _ends(paths: Sequence[Path]) -> End | None:
+    reader = _reader(paths[0])
+    try:
+        for file, path in enumerate(paths):
+            _read_file(path, file, reader, _Found(len(paths)))
+    except BadInputError:
+        return None
+    scalars = reader.scalars.in_time()
+    steps = scalars.steps[_measured(scalars)]
+    if not steps.size:
+        return None
+    return End(int(steps.max()) + count_from_zero(np.unique(steps), resumed=True), float(scalars.times[-1]))
+
+
+_VERSIONS = VersionLog(_event_files, _begins, _ends)
+
+
+def _about_versions(folders: Sequence[Path]) -> list[str]:
+    """Say how versions were taken for one run, and if the first of them is missing."""
+    if number_of(folders[0]) < 0:
+        return []
+    begins = [_begins(_event_files(folder)).update for folder in folders]
+    return [*_VERSIONS.missing(folders[0]), *resumed_in(folders, begins)]

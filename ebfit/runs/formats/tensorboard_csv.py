@@ -14,7 +14,7 @@ import numpy as np
 
 from ebfit.errors import BadInputError
 from ebfit.runs.formats import csv_table
-from ebfit.runs.formats.tensorboard_scalars import Scalar, in_time, is_wanted, rows_of
+from ebfit.runs.formats.tensorboard_scalars import ScalarsRead, is_wanted, rows_of
 from ebfit.runs.names import stem
 from ebfit.runs.raw_log import NotALogError, RawLog, numbers
 
@@ -54,7 +54,7 @@ def read_pieces(paths: Sequence[Path]) -> list[RawLog]:
     NotALogError
         If there is none but tags that are not over steps.
     """
-    scalars: list[Scalar] = []
+    scalars: dict[tuple[float, int, str, float], None] = {}  # each once, however often it was downloaded
     dropped: Counter[str] = Counter()
     sampled = False
     for path in paths:
@@ -72,11 +72,13 @@ def read_pieces(paths: Sequence[Path]) -> list[RawLog]:
         dropped["no step"] += int(np.count_nonzero(~stepped))
         if is_wanted(tag):
             rows = zip(np.nan_to_num(times)[stepped], steps[stepped], values[stepped], strict=True)
-            scalars += [Scalar(float(time), int(step), tag, float(value)) for time, step, value in rows]
+            scalars |= {(float(time), int(step), tag, float(value)): None for time, step, value in rows}
     if not scalars:
         raise NotALogError(f"{paths[0]}: no tag over steps. Download a loss.")
-    scalars = list(dict.fromkeys(scalars))  # what was downloaded twice
-    table, warnings = rows_of(in_time(scalars))
+    read = ScalarsRead()
+    all_times, all_steps, tags, all_values = zip(*scalars, strict=True)
+    read.add(0, all_times, all_steps, [read.number_of(tag) for tag in tags], all_values)
+    table, warnings = rows_of(read.in_time())
     if sampled:
         warnings.append(
             f"TensorBoard downloads a sample of {_RESERVOIR} points of a tag; its event files hold all of them."

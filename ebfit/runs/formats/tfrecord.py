@@ -1,6 +1,7 @@
 """The framing of TensorFlow's records: length, checksum of the length, data, checksum of the data.
 
-The checksum is CRC-32C (RFC 3720), rotated and shifted by a constant.
+The checksum is CRC-32C, rotated and shifted by a constant. Records are found one after the other, as one says where the
+next begins; what is checked is checked for all records of a block of the file at once.
 """
 
 import struct
@@ -8,12 +9,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ebfit.runs.formats.crc32c import crc32c, crc32c_of_many
+
 # What no record of numbers is larger than; images and histograms may be.
 MAX_RECORD_BYTES = 16 * 2**20
 _HEADER = struct.Struct("<QI")
+_LENGTH = struct.Struct("<Q")
 _CHECKSUM = struct.Struct("<I")
-_PIECE = 2**20
-_POLYNOMIAL = 0x82F63B78  # of CRC-32C, bits reversed
+_AROUND = _HEADER.size + _CHECKSUM.size
+_SKIPPED_AT_ONCE = 2**20
 
 
 @dataclass(frozen=True)
@@ -33,23 +40,26 @@ class TornRecord:
 
 
 @dataclass(frozen=True)
-class Record:
-    """A record.
+class Block:
+    """The records of a piece of a file.
 
     Attributes
     ----------
     data : bytes
-        Its data, unchecked, as most of a file may be images: see `sound`.
-    checksum : int
-        What the data was when it was written.
+        The piece.
+    starts, lengths : arrays, shape (records,)
+        Where in it the data of each record stands. It is unchecked, as most of a file may be images: see `sound`.
     """
 
     data: bytes
-    checksum: int
+    starts: NDArray[np.int64]
+    lengths: NDArray[np.int64]
 
-    def sound(self) -> bool:
-        """Tell whether the data is what was written."""
-        return masked_crc(self.data) == self.checksum
+    def sound(self, which: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Tell whether the data of some records, by index, is what was written."""
+        starts, lengths = self.starts[which], self.lengths[which]
+        written = _checksums(self.data, starts + lengths)
+        return _masked(crc32c_of_many(self.data, starts, lengths)) == written
 
 
 def first_record(head: bytes) -> bytes | None:
@@ -58,73 +68,94 @@ def first_record(head: bytes) -> bytes | None:
         return None
     length, checksum = _HEADER.unpack_from(head)
     end = _HEADER.size + length
-    if end + _CHECKSUM.size > len(head) or masked_crc(head[:8]) != checksum:
+    if end + _CHECKSUM.size > len(head) or masked_crc(head[: _LENGTH.size]) != checksum:
         return None
-    record = Record(head[_HEADER.size : end], *_CHECKSUM.unpack_from(head, end))
-    return record.data if record.sound() else None
+    data = head[_HEADER.size : end]
+    return data if masked_crc(data) == _CHECKSUM.unpack_from(head, end)[0] else None
 
 
-def records(file: IO[bytes]) -> Iterator[Record | TornRecord]:
+def blocks(file: IO[bytes], piece_bytes: int = 2**22) -> Iterator[Block | TornRecord]:
     """Read the records of a file; those beyond `MAX_RECORD_BYTES` are passed over.
 
-    A `TornRecord`, if there is one, is the last.
+    Parameters
+    ----------
+    file : file
+    piece_bytes : int
+        How much of it is read at once.
+
+    Yields
+    ------
+    Block or TornRecord
+        The latter, if there is one, is the last.
     """
-    at = 0
-    while header := _exactly(file, _HEADER.size):
-        if len(header) < _HEADER.size:
-            yield TornRecord(at, lost=False)
-            return
-        length, checksum = _HEADER.unpack(header)
-        if masked_crc(header[:8]) != checksum:
+    at = 0  # where `data` begins in the file
+    data = b""
+    while piece := file.read(piece_bytes):
+        data += piece
+        block, end = _records_of(data)
+        if len(block.starts):
+            yield block
+        data = data[end:]
+        at += end
+        if len(data) < _HEADER.size:
+            continue
+        length, checksum = _HEADER.unpack_from(data)
+        if masked_crc(data[: _LENGTH.size]) != checksum:
             yield TornRecord(at, lost=True)
             return
-        data = _exactly(file, length) if length <= MAX_RECORD_BYTES else b""
-        whole = len(data) == length or _skip(file, length)
-        end = _exactly(file, _CHECKSUM.size) if whole else b""
-        if len(end) < _CHECKSUM.size:
-            yield TornRecord(at, lost=False)
-            return
-        if length <= MAX_RECORD_BYTES:
-            yield Record(data, *_CHECKSUM.unpack(end))
-        at += _HEADER.size + length + _CHECKSUM.size
-
-
-def _exactly(file: IO[bytes], size: int) -> bytes:
-    """Read so many bytes, fewer only at the end of the file."""
-    data = file.read(size)
-    while len(data) < size and (more := file.read(size - len(data))):
-        data += more
-    return data
-
-
-def _skip(file: IO[bytes], length: int) -> bool:
-    """Pass over bytes; False if the file has fewer."""
-    if length <= MAX_RECORD_BYTES:
-        return False
-    while length:
-        skipped = len(file.read(min(length, _PIECE)))
-        if not skipped:
-            return False
-        length -= skipped
-    return True
-
-
-def _table() -> tuple[int, ...]:
-    table = []
-    for crc in range(256):
-        for _ in range(8):
-            crc = crc >> 1 ^ (_POLYNOMIAL if crc & 1 else 0)
-        table.append(crc)
-    return tuple(table)
-
-
-_TABLE = _table()
+        if length > MAX_RECORD_BYTES:
+            if not _skip(file, length + _AROUND - len(data)):
+                break
+            at += length + _AROUND
+            data = b""
+    if data:
+        yield TornRecord(at, lost=False)
 
 
 def masked_crc(data: bytes) -> int:
     """Return the checksum of data as it stands in the records."""
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = crc >> 8 ^ _TABLE[(crc ^ byte) & 0xFF]
-    crc ^= 0xFFFFFFFF
-    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+    return int(_masked(np.array([crc32c(data)], np.uint32))[0])
+
+
+def _masked(crc: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    rotated = np.bitwise_or(crc >> np.uint32(15), crc << np.uint32(17))
+    return np.add(rotated, np.uint32(0xA282EAD8), dtype=np.uint32)
+
+
+def _records_of(data: bytes) -> tuple[Block, int]:
+    """Return the records that stand in a piece of a file from its beginning on, and where they end."""
+    begin = []
+    at, last = 0, len(data) - _AROUND
+    while at <= last:
+        begin.append(at)
+        at += _AROUND + _LENGTH.unpack_from(data, at)[0]
+    if at > len(data):
+        at = begin.pop()
+    bounds = np.array([*begin, at], np.int64)
+    headers = bounds[:-1]
+    written = _checksums(data, headers + _LENGTH.size)
+    sound = _masked(crc32c_of_many(data, headers, np.full(len(headers), _LENGTH.size))) == written
+    count = len(headers) if sound.all() else int(np.argmin(sound))
+    lengths = np.diff(bounds[: count + 1]) - _AROUND
+    return Block(data, headers[:count] + _HEADER.size, lengths), int(bounds[count])
+
+
+def _checksums(data: bytes, starts: NDArray[np.int64]) -> NDArray[np.uint32]:
+    numbers: NDArray[np.uint32] = bytes_at(data, starts, _CHECKSUM.size).view(np.uint32)[:, 0]
+    return numbers
+
+
+def bytes_at(data: bytes, starts: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
+    """Return so many bytes at some places, shape (places, size)."""
+    everything = np.frombuffer(data, np.uint8)
+    return np.lib.stride_tricks.sliding_window_view(everything, size)[starts]
+
+
+def _skip(file: IO[bytes], length: int) -> bool:
+    """Pass over bytes; False if the file has fewer."""
+    while length > 0:
+        skipped = len(file.read(min(length, _SKIPPED_AT_ONCE)))
+        if not skipped:
+            return False
+        length -= skipped
+    return True
