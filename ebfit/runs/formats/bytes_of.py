@@ -40,7 +40,8 @@ def open_log(path: Path) -> Iterator[IO[bytes]]:
             raise BadInputError(f"{path}: not a regular file. Save the log to a file and name that.")
         if status.st_size > MAX_LOG_BYTES:
             raise BadInputError(f"{path}: larger than 8 GiB. Log less often, or cut the file into runs.")
-        with path.open("rb") as file:
+        # Without a buffer: the rest of a file would be put behind it, which takes a second copy of the file.
+        with path.open("rb", buffering=0) as file:
             magic = file.read(4)
             file.seek(0)
             if magic.startswith(_GZIP_MAGIC):
@@ -49,7 +50,7 @@ def open_log(path: Path) -> Iterator[IO[bytes]]:
             elif magic == _ZSTD_MAGIC:
                 yield cast(IO[bytes], _Limited(path, _Zstd(path, file)))
             else:
-                yield file
+                yield io.BufferedReader(file)
     except EOFError:
         raise BadInputError(
             f"{path}: the gzip file ends too early. Copy it again, or unpack what is left."

@@ -48,18 +48,7 @@ _START = re.compile(
     rb"|[\w./-]{0,200}?LanguageCrossEntropy): (?P<value>\S+)"
     rb"|Eval (?P<eval>[\w./-]{0,200}?LanguageCrossEntropy): (?P<eval_value>\S+)"
 )
-_ANCHORS = (
-    b"[batch=",
-    b"[token=",
-    b"[sample=",
-    b"[second=",
-    b"[iteration=",
-    b"[Eval batch=",
-    b"Train loss/train/total: ",
-    b"CrossEntropy: ",
-    b"Train time/",
-    b"Train lr-",
-)
+_ANCHOR = b"Train "
 _CROSS_ENTROPY = "LanguageCrossEntropy"
 _SETTINGS: Settings = {
     f"{name}: ".encode(): re.compile(rf"(?<![\w.]){name}: (?P<{fact}>\d+)(?=\s|$)".encode())
@@ -78,7 +67,7 @@ def sniff(head: bytes, path: Path) -> bool:
     if log is None:
         return False
     seen_step = False
-    for record in log.records(_START, *_ANCHORS):
+    for record in log.records(_START, _ANCHOR):
         if seen_step and record.start["train"]:
             return True
         seen_step = seen_step or record.start["unit"] is not None
@@ -97,7 +86,7 @@ def read(path: Path) -> list[RawLog]:
     found = RowList()
     interval = _eval_interval(log)
     ranks: dict[int | None, _Rank] = {}  # what is printed below a header is that of the same rank
-    for record in log.records(_START, *_ANCHORS):
+    for record in log.records(_START, _ANCHOR):
         rank = ranks.get(record.rank)
         if rank is None:
             rank = ranks[record.rank] = _Rank(found, interval)

@@ -37,7 +37,7 @@ _RECORD = re.compile(
     rb"(?:[^/\r\n]*?\blr (?P<console_lr>[^\s|]+))?"
     rb"|val loss (?P<console_val_loss>\S+)(?=[^\S\n]*(?:\n|$))"
 )
-_ANCHORS = (b" trl:", b" tel:", b" loss ")
+_ANCHORS = (b" trl:", b" tel:", b"| loss ", b"train loss ")
 _SETTINGS = {
     b"| sequence length T ": re.compile(rb"\| sequence length T +\| (?P<seq_len>\d+)"),
     b"| total batch size ": re.compile(rb"\| total batch size +\| (?P<batch_tokens>\d+)"),

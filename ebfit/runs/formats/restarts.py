@@ -49,6 +49,8 @@ def stretches(steps: Sequence[float] | NDArray[np.float64]) -> list[Stretch]:
     """
     values = np.asarray(steps, dtype=float)
     gaps = np.diff(values)
+    if not (gaps < 0).any():
+        return [Stretch(0, len(values), anew=True)] if len(values) else []
     usual = float(np.median(gaps[gaps > 0])) if (gaps > 0).any() else 1.0
     bounds = [0, *(np.flatnonzero(gaps < 0) + 1).tolist(), len(values)]
     return [

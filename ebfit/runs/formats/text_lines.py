@@ -7,6 +7,7 @@ no records, and searching for the starts goes past them. That is fast if an expr
 choice of such; one that begins with a boundary, a look-behind or an option takes several times as long.
 """
 
+import io
 import math
 import re
 from collections.abc import Iterator
@@ -30,7 +31,7 @@ _COLOURS = re.compile(
 )
 # Copied from a web page or a pager, the escape character is gone, or spelt out.
 _BARE_COLOURS = re.compile(rb"(?:\^\[|\\x1b|\\033|#033)?\[(?:\d{1,3};){0,4}\d{1,3}m")
-_COLOURED_BYTES = 4 * 2**20  # taking colours out of more at once takes several times as much memory
+_COLOURED_BYTES = 2**20  # taking colours out of more at once takes several times as much memory
 _RANK = re.compile(rb"\s*(?:\[[a-z_-]*(\d+)\]:?|(\d+):)(?=\s|\[|$)")
 _END_OF_LINE = re.compile(rb"[\r\n]")
 
@@ -195,13 +196,13 @@ def _without_colours(data: bytes) -> bytes:
         colours = _BARE_COLOURS
     else:
         return data
-    pieces = []
+    without = io.BytesIO()
     first = 0
     while first < len(data):
         end = data.find(b"\n", first + _COLOURED_BYTES) + 1 or len(data)
-        pieces.append(colours.sub(b"", data[first:end]))
+        without.write(colours.sub(b"", data[first:end]))
         first = end
-    return b"".join(pieces)
+    return without.getvalue()
 
 
 def nothing_found(path: Path, name: str, example: str) -> NotALogError:
