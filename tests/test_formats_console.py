@@ -6,7 +6,7 @@ import pytest
 
 from ebfit.errors import BadInputError
 from ebfit.runs import ReadOptions, Run, read_runs
-from ebfit.runs.formats import FORMATS, format_named, sniff
+from ebfit.runs.formats import CONSOLE, FORMATS, format_named, sniff
 
 UPDATES = range(1, 41)
 
@@ -126,72 +126,6 @@ def test_the_batch_size_is_that_of_all_devices_as_the_log_says_it(name: str, tmp
     assert not any("batch size" in text for text in run.warnings)
 
 
-def test_a_log_without_a_batch_size_asks_for_it(tmp_path: Path):
-    with pytest.raises(BadInputError, match="no batch size found"):
-        _read(tmp_path, "llm_c", batch_tokens=None)
-
-
-def test_a_mean_over_the_interval_is_moved_to_the_middle_of_it(tmp_path: Path):
-    """Megatron logs the mean over the iterations since the line before: at 10, that of 6 to 10 stands at 8."""
-    lines = LOGS["megatron"].splitlines(keepends=True)
-    sparse = [line for line in lines if "elapsed" not in line or int(line.split("/")[0].split()[-1]) % 5 == 0]
-    run = _read(tmp_path, "megatron", "".join(sparse))
-    assert run.train.logged_steps.tolist() == list(range(5, 41, 5))
-    assert run.train.steps.tolist() == [update - 2.0 for update in range(5, 41, 5)]
-
-
-def test_a_log_that_begins_anew_holds_two_runs(tmp_path: Path):
-    log = tmp_path / "train.log"
-    log.write_text(LOGS["megatron"] + LOGS["megatron"].replace("3.000000E-04", "6.000000E-04"))
-    runs = read_runs([log], ReadOptions(warmup_steps=1))
-    assert sorted(run.lr for run in runs) == [3e-4, 6e-4]
-    assert [len(run.train.steps) for run in runs] == [40, 40]
-
-
-def test_a_run_that_went_on_from_a_checkpoint_is_one_run(tmp_path: Path):
-    """The job died at 40 and was started again from 20: what it logged then counts."""
-    lines = [line for line in LOGS["megatron"].splitlines(keepends=True) if "elapsed" in line]
-    again = [line.replace("lm loss: 3.", "lm loss: 2.") for line in lines[20:]]
-    run = _read(tmp_path, "megatron", "".join(lines + again), batch_tokens=1000)
-    assert run.train.steps.tolist() == list(UPDATES)
-    assert run.train.loss[:20].tolist() == pytest.approx([_loss(n) for n in range(1, 21)])
-    assert run.train.loss[20:].tolist() == pytest.approx([_loss(n) - 1 for n in range(21, 41)])
-
-
-def test_a_ramp_of_the_batch_size_in_the_stable_phase_is_refused(tmp_path: Path):
-    text = LOGS["megatron"].replace(f"global batch size: {64:5d}", f"global batch size: {32:5d}", 20)
-    with pytest.raises(BadInputError, match="the batch size changes in the stable phase, between 32 and 64"):
-        _read(tmp_path, "megatron", text)
-
-
-def test_bits_per_byte_are_no_validation_loss_in_nats(tmp_path: Path):
-    run = _read(tmp_path, "nanochat")
-    assert any("bits per byte" in text and "val=val_bpb" in text for text in run.warnings)
-    assert _read(tmp_path, "nanochat", columns={"val": "val_bpb"}).val.loss.tolist() == [1.2345]
-
-
-def test_evaluations_of_olmo_core_without_their_step_are_counted(tmp_path: Path):
-    text = LOGS["olmo_core"] + "INFO\tFinished c4 evals in 1.2 seconds. Metrics:\n    CE loss=3.2\n"
-    assert any(
-        "1 evaluations are printed without their step" in w
-        for w in _read(tmp_path, "olmo_core", text).warnings
-    )
-
-
-def test_rounded_tokens_are_recomputed_from_exact_ones(tmp_path: Path):
-    """OLMo-core prints 1.234B from a billion tokens on."""
-    batch = 2**25
-    text = "".join(
-        f"[step={n}/99,epoch=1]\n    throughput/total tokens="
-        + (f"{n * batch:,}" if n * batch < 1e9 else f"{n * batch / 1e9:.3f}B")
-        + f"\n    train/CE loss={_loss(n):.3f}\n"
-        for n in range(1, 80)
-    )
-    run = _read(tmp_path, "olmo_core", text, batch_tokens=None)
-    assert run.batch_tokens == batch
-    assert not any("rounded" in text for text in run.warnings)
-
-
 @pytest.mark.parametrize("name", LOGS)
 def test_what_other_programs_print_around_a_record_does_not_matter(name: str, tmp_path: Path):
     """Launchers put ranks and times in front, warnings stand between, and rank 1 repeats what rank 0 says."""
@@ -225,9 +159,9 @@ def test_a_log_is_recognised_by_its_content_and_by_one_format_only(name: str, tm
     assert claimed == []
 
 
-@pytest.mark.parametrize("name", LOGS)
+@pytest.mark.parametrize("name", [known.NAME for known in CONSOLE])
 def test_a_format_that_is_forced_upon_another_log_says_so(name: str, tmp_path: Path):
     log = tmp_path / "b64.csv"
-    log.write_text("step,loss,lr\n1,2.0,0.1\n")
+    log.write_text("step,loss,lr\n1,2.0,0.1\n[batch=x]\n")
     with pytest.raises(BadInputError, match=f"no records of the format {name}"):
         format_named(name).read(log)

@@ -6,7 +6,7 @@ import pytest
 
 from ebfit.errors import BadInputError
 from ebfit.runs import ReadOptions, read_runs
-from ebfit.runs.formats import composer_text, internevo, nanotron
+from ebfit.runs.formats import composer_text
 from tests.console_logs import curve, runs_in, the_run_in
 
 STEPS = range(1, 41)
@@ -282,13 +282,6 @@ def test_composer_two_runs_in_one_file(tmp_path: Path):
     first, second = runs_in(tmp_path, text, "composer_text")
     assert (first.facts.seed, second.facts.seed) == (1, 2)
     assert curve(first, "loss") == curve(second, "loss") == [(step, loss_at(step)) for step in STEPS]
-
-
-@pytest.mark.parametrize("log_format", [composer_text, internevo, nanotron])
-def test_a_file_without_records_is_refused_with_a_sentence(tmp_path: Path, log_format):
-    (tmp_path / "x.log").write_text("nothing, at all\n[batch=x]\n")
-    with pytest.raises(BadInputError, match="no records of the format"):
-        log_format.read(tmp_path / "x.log")
 
 
 @pytest.mark.parametrize(

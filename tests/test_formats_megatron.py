@@ -259,10 +259,3 @@ def test_the_first_iteration_may_stand_behind_much_else(tmp_path: Path):
     """Megatron prints hundreds of arguments, and every rank its warnings."""
     text = "rank 3: a warning, and a comma\n" * 20_000 + "".join(megatron_line(step) for step in STEPS)
     assert len(read(tmp_path, text).train.steps) == len(STEPS)
-
-
-@pytest.mark.parametrize("log_format", [megatron, neox])
-def test_a_file_without_iterations_is_refused_with_a_sentence(tmp_path: Path, log_format):
-    (tmp_path / "x.log").write_text("nothing\n")
-    with pytest.raises(BadInputError, match="no records of the format"):
-        log_format.read(tmp_path / "x.log")

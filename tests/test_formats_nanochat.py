@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from console_logs import curve, the_run_in
 
+from ebfit.runs import ReadOptions, read_runs
+
 
 def step(number: int, loss: float, lrm: float = 1.0, total: int = 21_400) -> str:
     return (
@@ -54,3 +56,13 @@ def test_autoresearch_writes_its_steps_over_each_other_on_one_line(tmp_path: Pat
     )
     run = the_run_in(tmp_path, text + "\n---\nval_bpb:          0.997900\n", "nanochat")
     assert curve(run, "loss") == [(1, 9.0), (2, 8.9), (3, 8.8), (4, 8.7)]
+
+
+def test_bits_per_byte_are_no_validation_loss_in_nats(tmp_path: Path):
+    log = tmp_path / "train.log"
+    log.write_text(OPENING + "".join(step(n, 9 - n / 100) for n in range(40)) + evaluation(40, 1.2345))
+    (run,) = read_runs([log], ReadOptions(warmup_steps=1))
+    assert run.val is None
+    assert any("bits per byte" in text and "val=val_bpb" in text for text in run.warnings)
+    (run,) = read_runs([log], ReadOptions(warmup_steps=1, columns={"val": "val_bpb"}))
+    assert run.val.loss.tolist() == [1.2345]
