@@ -10,7 +10,7 @@ from ebfit import crossings
 from ebfit.crossings import SmoothCurve
 from ebfit.errors import BadInputError
 from ebfit.fitting import Observations
-from ebfit.fitting.problem import BoolArray
+from ebfit.fitting.batched import BoolArray
 from ebfit.laws import FloatArray
 from ebfit.runs import LossKind, Run
 

@@ -5,37 +5,84 @@ one target is a single call. lmfit is the reference: `tests/test_batched.py` hol
 """
 
 from dataclasses import dataclass
+from typing import Protocol, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ebfit.fitting.problem import BoolArray, Problems
 from ebfit.laws import FloatArray
+
+BoolArray = NDArray[np.bool_]
 
 _MAX_ITERATIONS = 200
 _SMALLEST_GAIN = 1e-13  # relative decrease of the sum of squares below which a problem counts as converged
 _LONGEST_STEP = 3.0  # in free parameters (logs and logits), to stay where the quadratic model means something
-_STEEPEST = 1e100  # derivatives beyond this, or NaN, lead nowhere
 _CHUNK_POINTS = 60_000  # problems x points worked on together: fits the cache
+
+
+class Linearised(Protocol):
+    """K least-squares problems at one place each: their costs, and the steps that a quadratic model proposes."""
+
+    @property
+    def cost(self) -> FloatArray:
+        """Sums of squared residuals, shape (K,)."""
+        ...
+
+    @property
+    def usable(self) -> BoolArray:
+        """Whether the normal equations can be formed without overflow, shape (K,)."""
+        ...
+
+    def step(self, damping: FloatArray, /) -> FloatArray:
+        """Return the damped Gauss-Newton steps, shape (K, p)."""
+        ...
+
+    def take(self, index: NDArray[np.intp], /) -> Self:
+        """Return some of the problems."""
+        ...
+
+    def where(self, better: BoolArray, other: Self, /) -> Self:
+        """Return ``other`` for the problems that are ``better`` there, and these for the rest."""
+        ...
+
+
+class System(Protocol):
+    """K least-squares problems in p unknowns each."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def points(self) -> int:
+        """Residuals of one problem, about."""
+        ...
+
+    def take(self, index: NDArray[np.intp] | slice, /) -> Self:
+        """Return some of the problems."""
+        ...
+
+    def linearise(self, unknowns: FloatArray, /) -> Linearised:
+        """Return the problems at unknowns of shape (K, p)."""
+        ...
 
 
 @dataclass(frozen=True)
 class Solutions:
-    """Minima found for K problems: free parameters (K, p), sums of squares (K,) and convergence (K,)."""
+    """Minima found for K problems: unknowns (K, p), sums of squares (K,) and convergence (K,)."""
 
     free: FloatArray
     cost: FloatArray
     converged: BoolArray
 
 
-def solve(problems: Problems, start: FloatArray, max_iterations: int = _MAX_ITERATIONS) -> Solutions:
+def solve(system: System, start: FloatArray, max_iterations: int = _MAX_ITERATIONS) -> Solutions:
     """Minimise the sum of squared residuals of every problem.
 
     Parameters
     ----------
-    problems : Problems
+    system : System
         K problems.
     start : ndarray, shape (K, p)
-        Free parameters to start from; a start of infinite cost stays where it is, not converged.
+        Unknowns to start from; a start of infinite cost stays where it is, not converged.
     max_iterations : int
         Steps tried per problem at most.
 
@@ -43,10 +90,10 @@ def solve(problems: Problems, start: FloatArray, max_iterations: int = _MAX_ITER
     -------
     Solutions
     """
-    size = max(1, _CHUNK_POINTS // max(1, problems.log_batch.shape[1]))
+    size = max(1, _CHUNK_POINTS // max(1, system.points))
     parts = [
-        _solve_chunk(problems.take(slice(i, i + size)), start[i : i + size], max_iterations)
-        for i in range(0, len(problems), size)
+        _solve_chunk(system.take(slice(i, i + size)), start[i : i + size], max_iterations)
+        for i in range(0, len(system), size)
     ]
     return Solutions(
         free=np.concatenate([part.free for part in parts]),
@@ -55,58 +102,50 @@ def solve(problems: Problems, start: FloatArray, max_iterations: int = _MAX_ITER
     )
 
 
-def _solve_chunk(problems: Problems, start: FloatArray, max_iterations: int) -> Solutions:
+def _solve_chunk(system: System, start: FloatArray, max_iterations: int) -> Solutions:
     free = np.array(start, dtype=float)
-    residuals, jacobian = problems.residuals_and_jacobian(free)
-    cost = np.sum(residuals**2, axis=-1)
+    here = system.linearise(free)
+    cost = np.array(here.cost)
     converged = np.zeros(len(free), dtype=bool)
-    p = free.shape[1]
 
     # working copies of the problems still running
-    index = np.flatnonzero(np.isfinite(cost) & _usable(jacobian))
-    work = problems.take(index)
-    x, c, r, jac = free[index], cost[index], residuals[index], jacobian[index]
+    index = np.flatnonzero(np.isfinite(cost) & here.usable)
+    work, here, x = system.take(index), here.take(index), free[index]
     damping = np.full(len(index), 1e-3)
     quiet = np.zeros(len(index), dtype=int)
     for _ in range(max_iterations):
         if len(index) == 0:
             break
-        normal = jac.swapaxes(-1, -2) @ jac
-        gradient = (jac.swapaxes(-1, -2) @ r[..., None])[..., 0]
-        diagonal = np.einsum("kii->ki", normal)
-        # Marquardt's scaling; a direction the data do not see is held by a share of the largest
-        scale = np.maximum(diagonal, 1e-10 * diagonal.max(axis=1, keepdims=True)) + 1e-300
-        damped = normal + (damping[:, None] * scale)[:, :, None] * np.eye(p)
-        step = -np.linalg.solve(damped, gradient[..., None])[..., 0]
-        longest = np.abs(step).max(axis=1, keepdims=True)
-        step = step * np.minimum(1.0, _LONGEST_STEP / np.maximum(longest, 1e-300))
+        step = here.step(damping)
+        longest = np.abs(step).max(axis=1)
+        shortened = np.minimum(1.0, _LONGEST_STEP / np.maximum(longest, 1e-300))
+        step, longest = step * shortened[:, None], longest * shortened
         trial = x + step
-        trial_r, trial_jac = work.residuals_and_jacobian(trial)
-        with np.errstate(over="ignore", invalid="ignore"):
-            trial_c = np.sum(trial_r**2, axis=-1)
-        better = np.isfinite(trial_c) & (trial_c < c) & _usable(trial_jac)
-        gain = np.where(better, c - trial_c, 0.0)
-        small = (gain <= _SMALLEST_GAIN * c) | (np.abs(step).max(axis=1) < 1e-13)
+        there = work.linearise(trial)
+        better = np.isfinite(there.cost) & (there.cost < here.cost) & there.usable
+        gain = np.where(better, here.cost - there.cost, 0.0)
+        small = (gain <= _SMALLEST_GAIN * here.cost) | (longest < 1e-13)
         # a rejected step counts as quiet only when the damped step has become short
-        quiet = np.where(small & (better | (np.abs(step).max(axis=1) < 1e-8)), quiet + 1, 0)
+        quiet = np.where(small & (better | (longest < 1e-8)), quiet + 1, 0)
         x = np.where(better[:, None], trial, x)
-        c = np.where(better, trial_c, c)
-        r = np.where(better[:, None], trial_r, r)
-        jac = np.where(better[:, None, None], trial_jac, jac)
+        here = here.where(better, there)
         damping = np.clip(np.where(better, damping / 5.0, damping * 4.0), 1e-12, 1e12)
-        done = (quiet >= 2) | (c <= 1e-28)
+        done = (quiet >= 2) | (here.cost <= 1e-28)
         if done.any():
             finished = index[done]
-            free[finished], cost[finished], converged[finished] = x[done], c[done], True
-            keep = ~done
-            index, work = index[keep], work.take(np.flatnonzero(keep))
-            x, c, r, jac = x[keep], c[keep], r[keep], jac[keep]
-            damping, quiet = damping[keep], quiet[keep]
-    free[index], cost[index] = x, c
+            free[finished], cost[finished], converged[finished] = x[done], here.cost[done], True
+            kept = np.flatnonzero(~done)
+            index, work, here, x = index[kept], work.take(kept), here.take(kept), x[kept]
+            damping, quiet = damping[kept], quiet[kept]
+    free[index], cost[index] = x, here.cost
     return Solutions(free, cost, converged)
 
 
-def _usable(jacobian: FloatArray) -> BoolArray:
-    """Whether the normal equations of each problem can be formed without overflow, shape (K,)."""
-    with np.errstate(invalid="ignore"):
-        return np.abs(jacobian).max(axis=(1, 2)) < _STEEPEST
+def marquardt(normal: FloatArray, damping: FloatArray) -> FloatArray:
+    """Return normal matrices (..., p, p) with Marquardt's damping (...) on their diagonals.
+
+    A direction that the data do not see is held by a share of the largest diagonal element.
+    """
+    diagonal = np.einsum("...ii->...i", normal)
+    scale = np.maximum(diagonal, 1e-10 * diagonal.max(axis=-1, keepdims=True)) + 1e-300
+    return np.asarray(normal + (damping[..., None] * scale)[..., None] * np.eye(normal.shape[-1]))

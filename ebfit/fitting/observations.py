@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ebfit.fitting.problem import BoolArray
+from ebfit.fitting.batched import BoolArray
 from ebfit.laws import FloatArray
 
 

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
+from ebfit.fitting.batched import BoolArray, marquardt
 from ebfit.laws import FloatArray, Law
 
-BoolArray = NDArray[np.bool_]
+_STEEPEST = 1e100  # derivatives beyond this, or NaN, lead nowhere
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,11 @@ class Problems:
 
     def __len__(self) -> int:
         return len(self.log_batch)
+
+    @property
+    def points(self) -> int:
+        """Residuals of one problem, without those of the prior."""
+        return self.log_batch.shape[1]
 
     def take(self, index: NDArray[np.intp] | slice) -> "Problems":
         """Return some of the problems."""
@@ -77,6 +83,50 @@ class Problems:
             jacobian = np.concatenate([slope[..., None] * by_free, prior_part], axis=-2)
         residuals = np.concatenate([points, (free - self.prior_centre) / self.law.prior.sd], axis=-1)
         return residuals, jacobian
+
+    def linearise(self, free: FloatArray) -> "Linearisation":
+        """Return the problems at free parameters of shape (K, p), as `batched.solve` asks for."""
+        residuals, jacobian = self.residuals_and_jacobian(free)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return Linearisation(residuals, jacobian, np.sum(residuals**2, axis=-1), usable(jacobian))
+
+
+@dataclass(frozen=True)
+class Linearisation:
+    """Residuals (K, m), their derivatives (K, m, p), and what `batched.Linearised` asks for."""
+
+    residuals: FloatArray
+    jacobian: FloatArray
+    cost: FloatArray
+    usable: BoolArray
+
+    def step(self, damping: FloatArray) -> FloatArray:
+        """Return the damped Gauss-Newton steps, shape (K, p)."""
+        transposed = self.jacobian.swapaxes(-1, -2)
+        gradient = transposed @ self.residuals[..., None]
+        damped = marquardt(transposed @ self.jacobian, damping)
+        return np.asarray(-np.linalg.solve(damped, gradient)[..., 0], dtype=float)
+
+    def take(self, index: NDArray[np.intp]) -> "Linearisation":
+        """Return some of the problems."""
+        return Linearisation(
+            self.residuals[index], self.jacobian[index], self.cost[index], self.usable[index]
+        )
+
+    def where(self, better: BoolArray, other: "Linearisation") -> "Linearisation":
+        """Return the other for the problems that are better there."""
+        return Linearisation(
+            np.where(better[:, None], other.residuals, self.residuals),
+            np.where(better[:, None, None], other.jacobian, self.jacobian),
+            np.where(better, other.cost, self.cost),
+            self.usable | better,
+        )
+
+
+def usable(jacobian: FloatArray) -> BoolArray:
+    """Whether the normal equations of each problem can be formed without overflow, shape (K,)."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.abs(jacobian).max(axis=tuple(range(1, jacobian.ndim))) < _STEEPEST)
 
 
 def _one_sided(z: FloatArray) -> tuple[FloatArray, FloatArray]:
