@@ -42,7 +42,7 @@ def bootstrap(data: Observations, point: PointFit, count: int, seed: int) -> Flo
     free = np.empty((targets, count, point.free.shape[1]))
     # One number per batch size and replicate for what the law gets wrong there, at every target alike.
     luck = rng.standard_normal((count, len(sizes)))[:, size_of_run]
-    crossing = _correlated(rng, data.covariance, count)
+    crossing = correlated(rng, data.covariance, count)
     for t in range(targets):
         degrees = point.degrees_of_freedom[t]
         scale = np.sqrt(degrees / rng.chisquare(degrees, size=count))[:, None]
@@ -70,7 +70,7 @@ def draw_numbers(data: Observations, point: PointFit, count: int, seed: int) -> 
     return [point.problems.law.log_numbers(free[t]) for t in range(len(free))]
 
 
-def _correlated(rng: np.random.Generator, covariance: FloatArray, count: int) -> FloatArray:
+def correlated(rng: np.random.Generator, covariance: FloatArray, count: int) -> FloatArray:
     """Draw normal errors of the given covariances (R, T, T); return shape (count, R, T)."""
     values, vectors = np.linalg.eigh(covariance)
     root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]

@@ -80,23 +80,23 @@ def fit_points(law: Law, data: Observations) -> PointFit:
     misfit = np.full(targets, _FIRST_MISFIT)
     free = np.array([start[0] for start in starts])
     for turn in range(_MISFIT_ROUNDS):
-        problems = _problems(law, data, misfit)
+        problems = problems_of(law, data, misfit)
         # All starts anew in every round: as the misfit shrinks, other corners of the shape become the best.
-        tries = [np.concatenate([_around(free[t], turn), starts[t]]) for t in range(targets)]
+        tries = [np.concatenate([around(free[t], turn), starts[t]]) for t in range(targets)]
         owner = np.repeat(np.arange(targets), [len(part) for part in tries])
         found = solve(problems.take(owner), np.concatenate(tries))
         free = np.array([found.free[owner == t][np.argmin(found.cost[owner == t])] for t in range(targets)])
         used = _effective_parameters(problems, free)
-        before, (misfit, degrees) = misfit, _misfit(problems, data.log_steps_se.T, free, used)
+        before, (misfit, degrees) = misfit, misfit_of(problems, data.log_steps_se.T, free, used)
         # A misfit this small is hardly noise: the data are exact, and a better corner may still be found.
         exact = (misfit < _HARDLY_NOISE) & (misfit > _SMALLEST_MISFIT)
         if np.all((np.abs(np.log(misfit / before)) < 0.02) & ~exact):
             break
-    problems = _problems(law, data, misfit)
+    problems = problems_of(law, data, misfit)
     free = np.array([polish(problems.take(slice(t, t + 1)), free[t]) for t in range(targets)])
-    residual = _raw_residuals(problems, free)
+    residual = raw_residuals(problems, free)
     minima = [
-        _distinct_minima(free[t], found.free[owner == t], found.cost[owner == t]) for t in range(targets)
+        distinct_minima(free[t], found.free[owner == t], found.cost[owner == t]) for t in range(targets)
     ]
     rms = np.array([np.sqrt(np.mean(residual[t][data.reached[:, t]] ** 2)) for t in range(targets)])
     return PointFit(problems, free, minima, misfit, degrees, used, rms)
@@ -166,7 +166,7 @@ def cost(problem: Problems, free: FloatArray) -> float:
     return float(np.sum(problem.residuals(free[None])[0] ** 2))
 
 
-def _problems(law: Law, data: Observations, misfit: FloatArray) -> Problems:
+def problems_of(law: Law, data: Observations, misfit: FloatArray) -> Problems:
     present = data.present.T
     sd = np.sqrt(data.log_steps_se.T**2 + misfit[:, None] ** 2)
     return Problems(
@@ -192,14 +192,14 @@ def log_evidence(point: PointFit) -> FloatArray:
     return log_likelihood - 0.5 * point.effective_parameters * np.log(reached.sum(axis=1))
 
 
-def _around(free: FloatArray, turn: int) -> FloatArray:
+def around(free: FloatArray, turn: int) -> FloatArray:
     """Return a solution and starts scattered about it: its piecewise neighbours may hold a better one."""
     noise = np.random.default_rng(turn).standard_normal((_NEIGHBOURS, len(free)))
     scale = np.resize(_NEIGHBOUR_SCALES, _NEIGHBOURS)[:, None]
     return np.concatenate([free[None], free + scale * noise])
 
 
-def _distinct_minima(best: FloatArray, free: FloatArray, costs: FloatArray) -> FloatArray:
+def distinct_minima(best: FloatArray, free: FloatArray, costs: FloatArray) -> FloatArray:
     """Return the best and other minima that noise could make the best, shape (k, p)."""
     kept = [best]
     for i in np.argsort(costs, kind="stable"):
@@ -210,7 +210,7 @@ def _distinct_minima(best: FloatArray, free: FloatArray, costs: FloatArray) -> F
     return np.array(kept)
 
 
-def _raw_residuals(problems: Problems, free: FloatArray) -> FloatArray:
+def raw_residuals(problems: Problems, free: FloatArray) -> FloatArray:
     return problems.law.log_steps(free, problems.log_batch) - problems.log_steps
 
 
@@ -223,13 +223,13 @@ def _effective_parameters(problems: Problems, free: FloatArray) -> FloatArray:
     return np.einsum("tij,tjk,tik->t", points, np.linalg.pinv(normal, hermitian=True), points)
 
 
-def _misfit(
+def misfit_of(
     problems: Problems, se: FloatArray, free: FloatArray, used: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return tau and its degrees of freedom per target, shapes (T,); ``se`` is that of the crossings."""
     reached = problems.present & ~problems.censored
     degrees = np.maximum(reached.sum(axis=1) - used, 1.0)
-    squares = np.where(reached, _raw_residuals(problems, free) ** 2, 0.0)
+    squares = np.where(reached, raw_residuals(problems, free) ** 2, 0.0)
     crossing = np.where(reached, se**2, 0.0)
     if len(free) == 1:
         return np.array([_paule_mandel(squares[0], crossing[0], float(degrees[0]))]), degrees
