@@ -94,10 +94,8 @@ class CoupledProblems:
         residuals, jacobian = self.problems.residuals_and_jacobian(free)
         r = residuals[:, :n].reshape(count, self.targets, n)
         by_free = jacobian[:, :n].reshape(count, self.targets, n, -1)
-        scales, delta, mu = self.split(unknowns)
-        stretch = np.concatenate(
-            [np.ones((count, SCALES)), self.omega[:, None] * self.prior_sd], axis=-1
-        )
+        _, delta, mu = self.split(unknowns)
+        stretch = np.concatenate([np.ones((count, SCALES)), self.omega[:, None] * self.prior_sd], axis=-1)
         by_own = by_free * stretch[:, None, None]
         by_mu = by_free[..., SCALES:]
         transposed = by_own.swapaxes(-1, -2)
@@ -160,7 +158,12 @@ class Arrow:
         def choose(mine: FloatArray, its: FloatArray) -> FloatArray:
             return np.where(better.reshape(-1, *[1] * (mine.ndim - 1)), its, mine)
 
-        names = [name for name in self.__dataclass_fields__ if name != "usable"]
         return Arrow(
-            *(choose(getattr(self, name), getattr(other, name)) for name in names), usable=self.usable | better
+            own=choose(self.own, other.own),
+            arm=choose(self.arm, other.arm),
+            mu=choose(self.mu, other.mu),
+            own_gradient=choose(self.own_gradient, other.own_gradient),
+            mu_gradient=choose(self.mu_gradient, other.mu_gradient),
+            cost=choose(self.cost, other.cost),
+            usable=self.usable | better,
         )

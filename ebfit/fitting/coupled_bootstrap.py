@@ -18,9 +18,9 @@ def bootstrap_coupled(data: Observations, fit: CoupledFit, count: int, seed: int
     sizes, size_of_run = np.unique(data.log_batch, return_inverse=True)
     luck = rng.standard_normal((count, len(sizes)))[:, size_of_run]
     crossing = correlated(rng, data.covariance, count)
-    degrees = float(np.mean(fit.degrees_of_freedom))
+    degrees = float(np.mean(fit.point.degrees_of_freedom))
     scale = np.sqrt(degrees / rng.chisquare(degrees, size=count))
-    moved = crossing.transpose(0, 2, 1) + fit.misfit_sd[:, None] * luck[:, None, :]  # (count, T, R)
+    moved = crossing.transpose(0, 2, 1) + fit.point.misfit_sd[:, None] * luck[:, None, :]  # (count, T, R)
     many = one.take(np.zeros(count, dtype=np.intp))
     shape = (count * targets, -1)
     many = replace(
@@ -34,7 +34,7 @@ def bootstrap_coupled(data: Observations, fit: CoupledFit, count: int, seed: int
         delta_centre=rng.standard_normal(many.delta_centre.shape),
         omega=many.omega * np.abs(rng.standard_normal(count)),
     )
-    found = [solve(many, np.tile(minimum, (count, 1))) for minimum in fit.unknowns]
+    found = [solve(many, np.tile(minimum, (count, 1))) for minimum in fit.minima]
     best = np.argmin([solutions.cost for solutions in found], axis=0)
     unknowns = np.array([solutions.free for solutions in found])[best, np.arange(count)]
     return many.free(unknowns).transpose(1, 0, 2)

@@ -7,7 +7,8 @@ import numpy as np
 from ebfit.fitting.batched import BoolArray, solve
 from ebfit.fitting.coupled import SCALES, CoupledProblems
 from ebfit.fitting.observations import Observations
-from ebfit.fitting.point import PointFit, around, distinct_minima, misfit_of, problems_of, raw_residuals
+from ebfit.fitting.point import PointFit, around, distinct_minima, misfit_of, problems_of, rms_log_residual
+from ebfit.fitting.problem import Problems
 from ebfit.laws import FloatArray
 
 _ROUNDS = 6
@@ -22,21 +23,15 @@ class CoupledFit:
     ----------
     problems : CoupledProblems
         The one problem as it stands at the solution.
-    unknowns : ndarray, shape (k, P)
-        Local minima that are nearly as good, the best first.
-    free : ndarray, shape (T, p)
-        The law's free parameters.
-    misfit_sd, degrees_of_freedom, effective_parameters, rms_log_residual : ndarray, shape (T,)
-        As `PointFit` has them.
+    minima : ndarray, shape (k, P)
+        Its local minima that are nearly as good, the best first, in its own unknowns.
+    point : PointFit
+        The same, target by target.
     """
 
     problems: CoupledProblems
-    unknowns: FloatArray
-    free: FloatArray
-    misfit_sd: FloatArray
-    degrees_of_freedom: FloatArray
-    effective_parameters: FloatArray
-    rms_log_residual: FloatArray
+    minima: FloatArray
+    point: PointFit
 
 
 def fit_coupled(data: Observations, point: PointFit, omega: float) -> CoupledFit:
@@ -83,10 +78,20 @@ def fit_coupled(data: Observations, point: PointFit, omega: float) -> CoupledFit
     one = _together(problems_of(law, data, misfit), omega)
     found = solve(one.take(np.zeros(len(found.free), dtype=np.intp)), found.free)
     minima = distinct_minima(found.free[np.argmin(found.cost)], found.free, found.cost)
-    free = one.free(minima[:1])[0]
-    residual = raw_residuals(one.problems, free)
-    rms = np.array([np.sqrt(np.mean(residual[t][data.reached[:, t]] ** 2)) for t in range(targets)])
-    return CoupledFit(one, minima, free, misfit, degrees, used, rms)
+    free = one.free(minima)
+    return CoupledFit(
+        one,
+        minima,
+        PointFit(
+            problems=one.problems,
+            free=free[0],
+            minima=list(free.swapaxes(0, 1)),
+            misfit_sd=misfit,
+            degrees_of_freedom=degrees,
+            effective_parameters=used,
+            rms_log_residual=rms_log_residual(one.problems, free[0]),
+        ),
+    )
 
 
 def left_out_errors(data: Observations, fit: CoupledFit) -> FloatArray:
@@ -103,7 +108,7 @@ def left_out_errors(data: Observations, fit: CoupledFit) -> FloatArray:
     many = fit.problems.take(np.zeros(len(sizes), dtype=np.intp))
     present = many.problems.present.reshape(len(sizes), targets, -1) & ~left_out[:, None, :]
     many = replace(many, problems=replace(many.problems, present=present.reshape(len(many.problems), -1)))
-    found = [solve(many, np.tile(start, (len(sizes), 1))) for start in fit.unknowns]
+    found = [solve(many, np.tile(start, (len(sizes), 1))) for start in fit.minima]
     best = np.argmin([solutions.cost for solutions in found], axis=0)
     unknowns = np.array([solutions.free for solutions in found])[best, np.arange(len(sizes))]
     free = many.free(unknowns)[owner]  # (R, T, p), each run by the fit without it
@@ -112,7 +117,7 @@ def left_out_errors(data: Observations, fit: CoupledFit) -> FloatArray:
     return np.where(data.reached, predicted - data.log_steps, np.nan)
 
 
-def _together(problems: "object", omega: float) -> CoupledProblems:
+def _together(problems: Problems, omega: float) -> CoupledProblems:
     law = problems.law
     shape = len(law.prior.sd) - SCALES
     return CoupledProblems(

@@ -94,12 +94,10 @@ def fit_points(law: Law, data: Observations) -> PointFit:
             break
     problems = problems_of(law, data, misfit)
     free = np.array([polish(problems.take(slice(t, t + 1)), free[t]) for t in range(targets)])
-    residual = raw_residuals(problems, free)
     minima = [
         distinct_minima(free[t], found.free[owner == t], found.cost[owner == t]) for t in range(targets)
     ]
-    rms = np.array([np.sqrt(np.mean(residual[t][data.reached[:, t]] ** 2)) for t in range(targets)])
-    return PointFit(problems, free, minima, misfit, degrees, used, rms)
+    return PointFit(problems, free, minima, misfit, degrees, used, rms_log_residual(problems, free))
 
 
 def polish(
@@ -167,6 +165,7 @@ def cost(problem: Problems, free: FloatArray) -> float:
 
 
 def problems_of(law: Law, data: Observations, misfit: FloatArray) -> Problems:
+    """Return the problem of every target, given the misfit tau of each, shape (T,)."""
     present = data.present.T
     sd = np.sqrt(data.log_steps_se.T**2 + misfit[:, None] ** 2)
     return Problems(
@@ -210,7 +209,13 @@ def distinct_minima(best: FloatArray, free: FloatArray, costs: FloatArray) -> Fl
     return np.array(kept)
 
 
-def raw_residuals(problems: Problems, free: FloatArray) -> FloatArray:
+def rms_log_residual(problems: Problems, free: FloatArray) -> FloatArray:
+    """Return the root mean square of log S(B) - log S over the points that reached the target, shape (T,)."""
+    reached = problems.present & ~problems.censored
+    return np.asarray(np.sqrt(np.mean(_raw_residuals(problems, free) ** 2, axis=1, where=reached)))
+
+
+def _raw_residuals(problems: Problems, free: FloatArray) -> FloatArray:
     return problems.law.log_steps(free, problems.log_batch) - problems.log_steps
 
 
@@ -229,7 +234,7 @@ def misfit_of(
     """Return tau and its degrees of freedom per target, shapes (T,); ``se`` is that of the crossings."""
     reached = problems.present & ~problems.censored
     degrees = np.maximum(reached.sum(axis=1) - used, 1.0)
-    squares = np.where(reached, raw_residuals(problems, free) ** 2, 0.0)
+    squares = np.where(reached, _raw_residuals(problems, free) ** 2, 0.0)
     crossing = np.where(reached, se**2, 0.0)
     if len(free) == 1:
         return np.array([_paule_mandel(squares[0], crossing[0], float(degrees[0]))]), degrees

@@ -11,10 +11,10 @@ from functools import partial
 
 import numpy as np
 
-from ebfit.fitting.bootstrap import draw_numbers
 from ebfit.fitting.bracket import bracket, is_known
+from ebfit.fitting.coupling import Coupling, Fitted, draw, fit_law, p_of_one_shape
 from ebfit.fitting.observations import Observations
-from ebfit.fitting.point import PointFit, fit_points, log_evidence
+from ebfit.fitting.point import PointFit, log_evidence
 from ebfit.fitting.profile import revised_bound
 from ebfit.fitting.result import SecondOpinion, TargetFit
 from ebfit.fitting.weak_data import missing_data, other_law
@@ -23,20 +23,26 @@ from ebfit.laws import LAWS, SECOND_OPINIONS, FloatArray
 # Laws are compared by evidence from a handful of points, whose errors are anything but independent: count it half.
 _EVIDENCE_TEMPER = 0.5
 _LEAST_WEIGHT = 0.005
+_TENABLE = 0.01  # p-value of one shape for all targets below which the user is told
 
 
-def fit_revised(data: Observations, replicates: int, confidence: float, seed: int) -> list[TargetFit]:
+def fit_revised(
+    data: Observations, coupling: Coupling, replicates: int, confidence: float, seed: int
+) -> list[TargetFit]:
     """Fit the revised law to every target; the arguments are those of `ebfit.fitting.fit_targets`."""
-    point = fit_points(LAWS["revised"], data)
-    draws = draw_numbers(data, point, replicates, seed)
+    first = fit_law(LAWS["revised"], data, coupling)
+    point = first.point
+    draws = draw(data, first, replicates, seed)
     second_law = SECOND_OPINIONS["revised"]
-    second = fit_points(second_law, data)
+    other = fit_law(second_law, data, coupling)
+    second = other.point
     # One weight for the whole group: which law the training follows does not change from target to target.
     lead = float(np.mean(log_evidence(second) - log_evidence(point)))
     weight = float(1.0 / (1.0 + np.exp(-np.clip(_EVIDENCE_TEMPER * lead, -500.0, 500.0))))
     weight = weight if weight > _LEAST_WEIGHT else 0.0
-    second_draws = draw_numbers(data, second, replicates, seed) if weight else draws
+    second_draws = draw(data, other, replicates, seed) if weight else draws
     from_second = round(replicates * weight)
+    sharing = _not_tenable(data, first, seed) if coupling == "shared" else []
     fits = []
     for t in range(len(point.free)):
         mixed = {
@@ -56,7 +62,7 @@ def fit_revised(data: Observations, replicates: int, confidence: float, seed: in
             log_numbers,
             mixed,
             confidence,
-            partial(_bound, point, t, mixed, confidence),
+            partial(_bound, first.own, t, mixed, confidence),
         )
         b_opt_is_known = numbers["b_opt"].status == "ok"
         opinion = SecondOpinion(
@@ -79,16 +85,36 @@ def fit_revised(data: Observations, replicates: int, confidence: float, seed: in
                 misfit_log_sd=float(point.misfit_sd[t]),
                 second_opinion=opinion,
                 draws=mixed,
-                warnings=[*missing_data(data, t, numbers["b_min"], numbers["b_opt"]), *other_law(opinion)],
+                warnings=[
+                    *missing_data(data, t, numbers["b_min"], numbers["b_opt"]),
+                    *other_law(opinion),
+                    *sharing,
+                ],
             )
         )
     return fits
 
 
+def _not_tenable(data: Observations, fitted: Fitted, seed: int) -> list[str]:
+    """Say that the targets do not share a shape, where they are sure not to."""
+    if fitted.coupled is None:
+        return []
+    p = p_of_one_shape(data, fitted, seed)
+    if p >= _TENABLE:
+        return []
+    return [
+        f"one shape for all targets is not tenable (p = {p:.3f}), and intervals that rest on it are too narrow: use "
+        "--coupling pooled."
+    ]
+
+
 def _bound(
     point: PointFit, t: int, draws: dict[str, FloatArray], confidence: float, number: str, side: int
 ) -> float | None:
-    """Return a one-sided bound: the profile's, or the replicates' where the second opinion reaches further."""
+    """Return a one-sided bound: the profile's, or the replicates' where these reach further.
+
+    The profile is that of the target by itself: what it does not bound, other targets should not seem to.
+    """
     profile = revised_bound(point, t, number, side, confidence)
     if profile is None:
         return None

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import minimize
 
+from ebfit.fitting.batched import BoolArray
 from ebfit.fitting.observations import Observations
-from ebfit.fitting.problem import BoolArray
 from ebfit.laws import FloatArray
 
 SMALLEST_MISFIT = 1e-9  # log steps; so that noise-free data are solved to rounding and not divided by zero

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ebfit.fitting.problem import BoolArray, _one_sided
+from ebfit.fitting.batched import BoolArray
+from ebfit.fitting.problem import _one_sided
 from ebfit.laws import FloatArray, surface
 
 _NEVER = 1e100  # log steps of a batch size that never gets there, to be multiplied by zeros

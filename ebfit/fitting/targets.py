@@ -1,10 +1,13 @@
 """Fit a law to all targets of one group of runs."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from ebfit.fitting.classic import fit_classic
+from ebfit.fitting.coupling import Coupling
 from ebfit.fitting.intervals import NOT_IDENTIFIED
 from ebfit.fitting.observations import Observations
 from ebfit.fitting.result import TargetFit
@@ -13,11 +16,16 @@ from ebfit.fitting.seeds import merge_seeds, seed_sd
 from ebfit.laws import LAWS
 
 _POOR = 0.15  # RMS log residual of batch means beyond which a law is no description: 15% in steps
-_FITTERS = {"revised": fit_revised, "classic": fit_classic}
 
 
 def fit_targets(
-    law_name: str, data: Observations, *, replicates: int, confidence: float, seed: int
+    law_name: str,
+    data: Observations,
+    *,
+    coupling: Coupling = "pooled",
+    replicates: int,
+    confidence: float,
+    seed: int,
 ) -> list[TargetFit]:
     """Fit a law to every target, with intervals.
 
@@ -26,6 +34,8 @@ def fit_targets(
     law_name : {"revised", "classic"}
     data : Observations
         Every target passes `why_not_fitted`. Results do not depend on the order of runs.
+    coupling : {"none", "pooled", "shared"}
+        Of the shapes of targets; the classic law has none.
     replicates : int
         Bootstrap refits per target.
     confidence : float
@@ -39,7 +49,11 @@ def fit_targets(
         One per target, in order.
     """
     data = _in_canonical_order(data)
-    fits = _FITTERS[law_name](merge_seeds(data), replicates, confidence, seed)
+    fitters: dict[str, Callable[..., list[TargetFit]]] = {
+        "revised": partial(fit_revised, coupling=coupling),
+        "classic": fit_classic,
+    }
+    fits = fitters[law_name](merge_seeds(data), replicates=replicates, confidence=confidence, seed=seed)
     apart = seed_sd(data)
     return [_over_all_runs(fit, data, t, float(apart[t])) for t, fit in enumerate(fits)]
 
