@@ -20,7 +20,7 @@ from ebfit.files import (
     TargetRecord,
     Trends,
 )
-from ebfit.fitting import LEAST_TRIED, Interval, TargetFit, fit_targets, why_not_fitted
+from ebfit.fitting import COUPLINGS, LEAST_TRIED, Coupling, Interval, TargetFit, fit_targets, why_not_fitted
 from ebfit.points import PointsTable
 from ebfit.records import input_record, run_record
 from ebfit.runs import LossKind, ReadOptions, Run, files_read
@@ -46,6 +46,7 @@ def fit(
     targets: Sequence[float] | float | Literal["auto"] = "auto",
     n_targets: int = 8,
     law: LawName = "revised",
+    coupling: Coupling = "pooled",
     loss: LossKind | None = None,
     bootstrap: int = 1000,
     confidence: float = 0.95,
@@ -66,6 +67,8 @@ def fit(
     n_targets : int
         How many targets "auto" picks.
     law : {"revised", "classic"}
+    coupling : {"none", "pooled", "shared"}
+        How far the targets share the shape of the revised law; see `ebfit.fitting.coupling`.
     loss : {"train", "val"}, optional
         Which loss the targets are of; by default validation where every run has enough of it.
     bootstrap : int
@@ -94,7 +97,7 @@ def fit(
     CannotAnswerError
         If no target can be fitted: too few batch sizes, or no run reaches the targets.
     """
-    _check_settings(law, n_targets, bootstrap, confidence, seed)
+    _check_settings(law, coupling, n_targets, bootstrap, confidence, seed)
     if not isinstance(source, PointsTable):
         source = list(source)
         if not all(isinstance(run, Run) for run in source):
@@ -104,6 +107,7 @@ def fit(
     requested = _checked_targets(targets)
     settings: dict[str, Any] = {
         "law": law,
+        "coupling": coupling if law == "revised" else "none",
         "targets": "auto" if requested is None else requested,
         "n_targets": n_targets,
         "bootstrap": bootstrap,
@@ -141,7 +145,7 @@ def fit(
     records: list[TargetRecord] = []
     groups: list[Group] = []
     for sample in samples:
-        fitted, passed_over = _fit_sample(sample, law, bootstrap, confidence, seed)
+        fitted, passed_over = _fit_sample(sample, law, coupling, bootstrap, confidence, seed)
         skipped += passed_over
         records += [_target_record(sample, t, result) for t, result in fitted]
         groups.append(_group(sample, fitted))
@@ -160,9 +164,13 @@ def fit(
     )
 
 
-def _check_settings(law: str, n_targets: int, bootstrap: int, confidence: float, seed: int) -> None:
+def _check_settings(
+    law: str, coupling: str, n_targets: int, bootstrap: int, confidence: float, seed: int
+) -> None:
     if law not in LEAST_TRIED:
         raise BadInputError(f"law {law!r} is not known. Choose {' or '.join(LEAST_TRIED)}.")
+    if coupling not in COUPLINGS:
+        raise BadInputError(f"coupling {coupling!r} is not known. Choose {', '.join(COUPLINGS)}.")
     if not 1 <= n_targets <= _MOST_TARGETS:
         raise BadInputError(
             f"--n-targets must lie between 1 and {_MOST_TARGETS}, which {n_targets} does not."
@@ -287,7 +295,7 @@ def _six_digits(values: np.ndarray[Any, Any]) -> list[float]:
 
 
 def _fit_sample(
-    sample: Sample, law: str, bootstrap: int, confidence: float, seed: int
+    sample: Sample, law: str, coupling: Coupling, bootstrap: int, confidence: float, seed: int
 ) -> tuple[list[tuple[int, TargetFit]], list[SkippedTarget]]:
     """Fit the targets that hold enough, and say why the others do not."""
     reasons = [why_not_fitted(law, sample.observations, t) for t in range(len(sample.targets))]
@@ -304,7 +312,12 @@ def _fit_sample(
     if not able:
         return [], skipped
     fits = fit_targets(
-        law, sample.observations.take_targets(able), replicates=bootstrap, confidence=confidence, seed=seed
+        law,
+        sample.observations.take_targets(able),
+        coupling=coupling,
+        replicates=bootstrap,
+        confidence=confidence,
+        seed=seed,
     )
     return list(zip(able, fits, strict=True)), skipped
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from strategies import random_revised_law
 
+from ebfit.fitting import batched
 from ebfit.fitting.batched import solve
 from ebfit.fitting.point import cost, polish
 from ebfit.fitting.problem import Problems
@@ -148,9 +149,10 @@ def test_a_start_that_cannot_reach_a_point_is_given_back_unconverged():
     assert np.isfinite(found.cost[1])
 
 
-def test_too_few_iterations_are_reported():
+def test_too_few_iterations_are_reported(monkeypatch):
+    monkeypatch.setattr(batched, "_MAX_ITERATIONS", 2)
     problems, starts = _stress(revised, count=10, seed=17)
-    found = solve(problems, starts[:, 0], max_iterations=2)
+    found = solve(problems, starts[:, 0])
     assert not found.converged.any()
 
 

@@ -36,6 +36,12 @@ def fit(
     law: Annotated[
         Literal["revised", "classic"], typer.Option(help="The law to fit per target.")
     ] = "revised",
+    coupling: Annotated[
+        Literal["none", "pooled", "shared"],
+        typer.Option(
+            help="Whether target losses share the shape of the revised law: not at all, nearly, or one shape for all."
+        ),
+    ] = "pooled",
     loss: Annotated[
         LossChoice,
         typer.Option(help="The loss that targets are of; auto: validation where it is dense enough."),
@@ -128,6 +134,7 @@ def fit(
             targets=target_losses,
             n_targets=n_targets,
             law=law,
+            coupling=coupling,
             loss=None if loss == "auto" else loss,
             bootstrap=bootstrap,
             confidence=confidence,

@@ -15,7 +15,9 @@ from ebfit.laws import FloatArray
 BoolArray = NDArray[np.bool_]
 
 _MAX_ITERATIONS = 200
-_SMALLEST_GAIN = 1e-13  # relative decrease of the sum of squares below which a problem counts as converged
+SMALLEST_GAIN = 1e-13
+# Of a bootstrap: replicates that are off by a thousandth of their own spread are as good.
+SMALLEST_GAIN_OF_REPLICATES = 1e-6
 _LONGEST_STEP = 3.0  # in free parameters (logs and logits), to stay where the quadratic model means something
 _CHUNK_POINTS = 60_000  # problems x points worked on together: fits the cache
 
@@ -74,7 +76,7 @@ class Solutions:
     converged: BoolArray
 
 
-def solve(system: System, start: FloatArray, max_iterations: int = _MAX_ITERATIONS) -> Solutions:
+def solve(system: System, start: FloatArray, smallest_gain: float = SMALLEST_GAIN) -> Solutions:
     """Minimise the sum of squared residuals of every problem.
 
     Parameters
@@ -83,8 +85,8 @@ def solve(system: System, start: FloatArray, max_iterations: int = _MAX_ITERATIO
         K problems.
     start : ndarray, shape (K, p)
         Unknowns to start from; a start of infinite cost stays where it is, not converged.
-    max_iterations : int
-        Steps tried per problem at most.
+    smallest_gain : float
+        Relative decrease of the sum of squares below which, twice in a row, a problem counts as converged.
 
     Returns
     -------
@@ -92,7 +94,7 @@ def solve(system: System, start: FloatArray, max_iterations: int = _MAX_ITERATIO
     """
     size = max(1, _CHUNK_POINTS // max(1, system.points))
     parts = [
-        _solve_chunk(system.take(slice(i, i + size)), start[i : i + size], max_iterations)
+        _solve_chunk(system.take(slice(i, i + size)), start[i : i + size], smallest_gain)
         for i in range(0, len(system), size)
     ]
     return Solutions(
@@ -102,7 +104,7 @@ def solve(system: System, start: FloatArray, max_iterations: int = _MAX_ITERATIO
     )
 
 
-def _solve_chunk(system: System, start: FloatArray, max_iterations: int) -> Solutions:
+def _solve_chunk(system: System, start: FloatArray, smallest_gain: float) -> Solutions:
     free = np.array(start, dtype=float)
     here = system.linearise(free)
     cost = np.array(here.cost)
@@ -113,7 +115,7 @@ def _solve_chunk(system: System, start: FloatArray, max_iterations: int) -> Solu
     work, here, x = system.take(index), here.take(index), free[index]
     damping = np.full(len(index), 1e-3)
     quiet = np.zeros(len(index), dtype=int)
-    for _ in range(max_iterations):
+    for _ in range(_MAX_ITERATIONS):
         if len(index) == 0:
             break
         step = here.step(damping)
@@ -124,7 +126,7 @@ def _solve_chunk(system: System, start: FloatArray, max_iterations: int) -> Solu
         there = work.linearise(trial)
         better = np.isfinite(there.cost) & (there.cost < here.cost) & there.usable
         gain = np.where(better, here.cost - there.cost, 0.0)
-        small = (gain <= _SMALLEST_GAIN * here.cost) | (longest < 1e-13)
+        small = (gain <= smallest_gain * here.cost) | (longest < 1e-13)
         # a rejected step counts as quiet only when the damped step has become short
         quiet = np.where(small & (better | (longest < 1e-8)), quiet + 1, 0)
         x = np.where(better[:, None], trial, x)

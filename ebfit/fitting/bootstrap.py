@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ebfit.fitting.batched import solve
+from ebfit.fitting.batched import SMALLEST_GAIN_OF_REPLICATES, solve
 from ebfit.fitting.observations import Observations
 from ebfit.fitting.point import PointFit
 from ebfit.laws import FloatArray
@@ -58,7 +58,10 @@ def bootstrap(data: Observations, point: PointFit, count: int, seed: int) -> Flo
             sd=problems.sd * scale,
             prior_centre=problems.prior_centre + centre_noise,
         )
-        found = [solve(problems, np.tile(minimum, (count, 1))) for minimum in point.minima[t]]
+        found = [
+            solve(problems, np.tile(minimum, (count, 1)), SMALLEST_GAIN_OF_REPLICATES)
+            for minimum in point.minima[t]
+        ]
         best = np.argmin([solutions.cost for solutions in found], axis=0)
         free[t] = np.array([solutions.free for solutions in found])[best, np.arange(count)]
     return free

@@ -96,21 +96,23 @@ class CoupledProblems:
         by_free = jacobian[:, :n].reshape(count, self.targets, n, -1)
         _, delta, mu = self.split(unknowns)
         stretch = np.concatenate([np.ones((count, SCALES)), self.omega[:, None] * self.prior_sd], axis=-1)
-        by_own = by_free * stretch[:, None, None]
-        by_mu = by_free[..., SCALES:]
-        transposed = by_own.swapaxes(-1, -2)
         off = delta - self.delta_centre
         off_mu = (mu - self.mu_centre) / self.prior_sd
         with np.errstate(over="ignore", invalid="ignore"):
             cost = np.sum(r**2, axis=(1, 2)) + np.sum(off**2, axis=(1, 2)) + np.sum(off_mu**2, axis=1)
-            own = transposed @ by_own
-            own_gradient = (transposed @ r[..., None])[..., 0]
+            # The derivatives by own parameters and by mu are those by free parameters, stretched: one product does.
+            transposed = by_free.swapaxes(-1, -2)
+            normal = transposed @ by_free
+            gradient = (transposed @ r[..., None])[..., 0]
+            arm = stretch[:, None, :, None] * normal[..., SCALES:]
+            own = stretch[:, None, :, None] * normal * stretch[:, None, None, :]
+            own_gradient = stretch[:, None] * gradient
             own_gradient[..., SCALES:] += off
             held = np.arange(SCALES, own.shape[-1])
             own[..., held, held] += 1.0
-            mu_normal = np.einsum("ktni,ktnj->kij", by_mu, by_mu) + np.diag(1.0 / self.prior_sd**2)
-            mu_gradient = np.einsum("ktni,ktn->ki", by_mu, r) + off_mu / self.prior_sd
-            return Arrow(own, transposed @ by_mu, mu_normal, own_gradient, mu_gradient, cost, usable(by_free))
+            mu_normal = normal[..., SCALES:, SCALES:].sum(axis=1) + np.diag(1.0 / self.prior_sd**2)
+            mu_gradient = gradient[..., SCALES:].sum(axis=1) + off_mu / self.prior_sd
+        return Arrow(own, arm, mu_normal, own_gradient, mu_gradient, cost, usable(by_free))
 
 
 @dataclass(frozen=True)
@@ -142,10 +144,11 @@ class Arrow:
         mu = marquardt(self.mu, damping)
         solved = np.linalg.solve(own, np.concatenate([self.arm, self.own_gradient[..., None]], axis=-1))
         through, gradient = solved[..., :-1], solved[..., -1]
-        rest = mu - np.einsum("ktij,ktil->kjl", self.arm, through)
-        pull = self.mu_gradient - np.einsum("ktij,kti->kj", self.arm, gradient)
+        turned = self.arm.swapaxes(-1, -2)
+        rest = mu - (turned @ through).sum(axis=1)
+        pull = self.mu_gradient - (turned @ gradient[..., None]).sum(axis=1)[..., 0]
         mu_step = -np.linalg.solve(rest, pull[..., None])[..., 0]
-        own_step = -gradient - np.einsum("ktij,kj->kti", through, mu_step)
+        own_step = -gradient - (through @ mu_step[:, None, :, None])[..., 0]
         return np.concatenate([own_step.reshape(len(mu_step), -1), mu_step], axis=-1)
 
     def take(self, index: NDArray[np.intp]) -> "Arrow":

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ebfit.fitting.batched import solve
+from ebfit.fitting.batched import SMALLEST_GAIN_OF_REPLICATES, solve
 from ebfit.fitting.bootstrap import correlated
 from ebfit.fitting.coupled_fit import CoupledFit
 from ebfit.fitting.observations import Observations
@@ -32,9 +32,8 @@ def bootstrap_coupled(data: Observations, fit: CoupledFit, count: int, seed: int
         ),
         mu_centre=many.mu_centre + one.prior_sd * rng.standard_normal(many.mu_centre.shape),
         delta_centre=rng.standard_normal(many.delta_centre.shape),
-        omega=many.omega * np.abs(rng.standard_normal(count)),
     )
-    found = [solve(many, np.tile(minimum, (count, 1))) for minimum in fit.minima]
+    found = [solve(many, np.tile(minimum, (count, 1)), SMALLEST_GAIN_OF_REPLICATES) for minimum in fit.minima]
     best = np.argmin([solutions.cost for solutions in found], axis=0)
     unknowns = np.array([solutions.free for solutions in found])[best, np.arange(count)]
     return many.free(unknowns).transpose(1, 0, 2)

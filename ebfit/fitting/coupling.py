@@ -1,14 +1,14 @@
 """How far the targets of a sweep share the shape of their curves: ``none``, ``pooled``, or ``shared``.
 
 The shapes of neighbouring targets differ little, and the points of one target leave most of its shape open. So by
-default shapes are pooled: that of a target lies about that of all, a tenth as far as the shape prior is wide. The
-replicates draw that distance anew, half-normal, since how alike the shapes are is not known. A tenth is our choice: of
-those tried it predicts left-out batch sizes of a real sweep best (`benchmarks/pooling.py`), and one shape for all makes
-intervals too narrow where the shapes do differ.
+default shapes are pooled: that of a target lies about that of all, by a share of the width of the shape prior. Which
+share, the data say: three are tried, the estimate is that of the one with the most evidence, and the replicates are
+made with each in proportion to it. Where one shape does for all targets the smallest share wins, and intervals are as
+narrow as that allows; where shapes differ the largest wins, which is next to no pooling.
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -17,12 +17,16 @@ from ebfit.fitting.bootstrap import correlated, draw_numbers
 from ebfit.fitting.coupled_bootstrap import bootstrap_coupled
 from ebfit.fitting.coupled_fit import CoupledFit, fit_coupled
 from ebfit.fitting.observations import Observations
-from ebfit.fitting.point import PointFit, fit_points
+from ebfit.fitting.point import PointFit, fit_points, log_evidence
 from ebfit.laws import FloatArray, Law
 
 Coupling = Literal["none", "pooled", "shared"]
-OMEGA: dict[str, float] = {"pooled": 0.1, "shared": 0.0}
+COUPLINGS: tuple[Coupling, ...] = get_args(Coupling)
+_OMEGAS = {"pooled": (0.05, 0.2, 0.6), "shared": (0.0,)}
 
+# The targets of a run are no independent witnesses, so that evidence summed over targets is too sure: count it half.
+_EVIDENCE_TEMPER = 0.5
+_LEAST_WEIGHT = 0.05
 _TEST_REPLICATES = 200
 
 
@@ -36,29 +40,47 @@ class Fitted:
         Every target by itself.
     point : PointFit
         With the shapes coupled; the same as ``own`` where they are not.
-    coupled : CoupledFit or None
-        The joint problem behind ``point``.
+    coupled : list of tuple
+        The joint fits, each with its weight in the replicates; that of ``point`` first. None where shapes are free.
     """
 
     own: PointFit
     point: PointFit
-    coupled: CoupledFit | None
+    coupled: list[tuple[CoupledFit, float]]
 
 
 def fit_law(law: Law, data: Observations, coupling: Coupling) -> Fitted:
     """Fit a law to every target; a single target has no other to share a shape with."""
     own = fit_points(law, data)
     if coupling == "none" or len(own.free) == 1:
-        return Fitted(own, own, None)
-    coupled = fit_coupled(data, own, OMEGA[coupling])
-    return Fitted(own, coupled.point, coupled)
+        return Fitted(own, own, [])
+    fits = [fit_coupled(data, own, omega) for omega in _OMEGAS[coupling]]
+    evidence = np.array([log_evidence(fit.point).sum() for fit in fits])
+    weights = np.exp(_EVIDENCE_TEMPER * (evidence - evidence.max()))
+    weights = np.where(weights / weights.sum() < _LEAST_WEIGHT, 0.0, weights)
+    weighed = [
+        (fit, float(weight)) for fit, weight in zip(fits, weights / weights.sum(), strict=True) if weight
+    ]
+    weighed.sort(key=lambda pair: -pair[1])
+    return Fitted(own, weighed[0][0].point, weighed)
 
 
 def draw(data: Observations, fitted: Fitted, count: int, seed: int) -> list[dict[str, FloatArray]]:
     """Return per target name -> natural logs of the replicates of B_min, B_opt, ..., shape (count,)."""
-    if fitted.coupled is None:
+    if not fitted.coupled:
         return draw_numbers(data, fitted.own, count, seed)
-    free = bootstrap_coupled(data, fitted.coupled, count, seed)
+    ends = np.round(count * np.cumsum([weight for _, weight in fitted.coupled])).astype(int)
+    counts = np.diff(ends, prepend=0)
+    free = np.concatenate(
+        [
+            bootstrap_coupled(data, fit, int(share), seed)
+            for (fit, _), share in zip(fitted.coupled, counts, strict=True)
+            if share
+        ],
+        axis=1,
+    )
+    # Shuffled, at all targets alike: whoever takes some of the replicates takes some of each kind.
+    free = free[:, np.random.default_rng(seed).permutation(count)]
     return [fitted.point.problems.law.log_numbers(free[t]) for t in range(len(free))]
 
 
@@ -81,9 +103,8 @@ def p_of_one_shape(data: Observations, fitted: Fitted, seed: int) -> float:
     float
         The p-value: small where the shapes differ by more than noise makes them.
     """
-    assert fitted.coupled is not None, "there is nothing to test about separate shapes"
-    own = fitted.own
-    one = replace(fitted.coupled.problems, problems=own.problems)
+    own, coupled = fitted.own, fitted.coupled[0][0]
+    one = replace(coupled.problems, problems=own.problems)
     targets = one.targets
     rng = np.random.default_rng(seed)
     sizes, size_of_run = np.unique(data.log_batch, return_inverse=True)
@@ -96,9 +117,7 @@ def p_of_one_shape(data: Observations, fitted: Fitted, seed: int) -> float:
     seen = np.concatenate([own.problems.log_steps[None], drawn])  # the sweep itself, and those drawn
     many = one.take(np.zeros(len(seen), dtype=np.intp))
     many = replace(many, problems=replace(many.problems, log_steps=seen.reshape(len(seen) * targets, -1)))
-    together = np.min(
-        [solve(many, np.tile(start, (len(seen), 1))).cost for start in fitted.coupled.minima], axis=0
-    )
+    together = np.min([solve(many, np.tile(start, (len(seen), 1))).cost for start in coupled.minima], axis=0)
     starts = [fitted.point.free, own.free]
     apart = np.min([solve(many.problems, np.tile(start, (len(seen), 1))).cost for start in starts], axis=0)
     ratio = together - apart.reshape(len(seen), targets).sum(axis=1)

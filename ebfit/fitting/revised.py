@@ -97,7 +97,7 @@ def fit_revised(
 
 def _not_tenable(data: Observations, fitted: Fitted, seed: int) -> list[str]:
     """Say that the targets do not share a shape, where they are sure not to."""
-    if fitted.coupled is None:
+    if not fitted.coupled:
         return []
     p = p_of_one_shape(data, fitted, seed)
     if p >= _TENABLE:
