@@ -21,6 +21,7 @@ from ebfit.files import (
     Trends,
 )
 from ebfit.fitting import LEAST_TRIED, Interval, TargetFit, fit_targets, why_not_fitted
+from ebfit.mixed import what_is_mixed
 from ebfit.points import PointsTable
 from ebfit.records import input_record, run_record
 from ebfit.runs import LossKind, ReadOptions, Run, files_read
@@ -128,7 +129,6 @@ def fit(
         grouped = {None: source} if group_by is None else selection.group_by(source, group_by)
         samples, skipped, runs = [], [], []
         warnings += dict.fromkeys(text for run in source for text in run.assumptions)
-        warnings += selection.scaled_losses(source)
         for group, members in grouped.items():
             sample, records_of_group, more = _runs_sample(members, requested, n_targets, kind, group, best_lr)
             samples.append(sample)
@@ -231,7 +231,7 @@ def _runs_sample(
         for run, curve in zip(runs, curves, strict=True)
         if curve.diverged_after is not None
     ]
-    warnings += selection.differences(runs, best_lr)
+    warnings += what_is_mixed(runs, kind, best_lr)
     sample = sample_from_curves(runs, curves, chosen, group)
     if best_lr:
         sample = at_best_lr(sample, [run.lr for run in runs])
