@@ -118,6 +118,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "report": {"files", "laws"},
     "sweep": {"files"},
+    "simulate": {"files", "laws", "runs"},
 }
 KNOW_THEM_ALL = {"cli", "__init__", "__main__"}
 
