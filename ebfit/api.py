@@ -20,7 +20,14 @@ from ebfit.files import (
     TargetRecord,
     Trends,
 )
-from ebfit.fitting import LEAST_TRIED, Interval, TargetFit, fit_targets, why_not_fitted
+from ebfit.fitting import (
+    LEAST_TRIED,
+    Interval,
+    TargetFit,
+    fit_targets,
+    why_no_target_fitted,
+    why_not_fitted,
+)
 from ebfit.mixed import what_is_mixed
 from ebfit.points import PointsTable
 from ebfit.records import input_record, run_record
@@ -35,7 +42,7 @@ from ebfit.samples import (
 )
 from ebfit.trends import Group, find_trends
 
-LawName = Literal["revised", "classic"]
+LawName = Literal["revised", "classic", "surface"]
 _MOST_TARGETS = 200
 _MOST_REFITS = 100_000
 _CURVE_ROWS = 200  # kept per run for plots
@@ -66,7 +73,8 @@ def fit(
         Target losses in the units of the logs. Of a points table: those among its targets to fit.
     n_targets : int
         How many targets "auto" picks.
-    law : {"revised", "classic"}
+    law : {"revised", "classic", "surface"}
+        The first two are fitted to each target by itself, the last to all targets of a group at once.
     loss : {"train", "val"}, optional
         Which loss the targets are of; by default validation where every run has enough of it.
     bootstrap : int
@@ -155,7 +163,7 @@ def fit(
         runs=runs,
         targets=records,
         skipped_targets=skipped,
-        trends=find_trends(groups, confidence) if law == "revised" else Trends(),
+        trends=find_trends(groups, confidence) if law != "classic" else Trends(),
         warnings=warnings,
     )
 
@@ -291,6 +299,8 @@ def _fit_sample(
 ) -> tuple[list[tuple[int, TargetFit]], list[SkippedTarget]]:
     """Fit the targets that hold enough, and say why the others do not."""
     reasons = [why_not_fitted(law, sample.observations, t) for t in range(len(sample.targets))]
+    alone = why_no_target_fitted(law, reasons.count(None))
+    reasons = [reason or alone for reason in reasons]
     skipped = []
     for t, reason in enumerate(reasons):
         early = sample.unusable.get(sample.targets[t], 0)
@@ -304,7 +314,12 @@ def _fit_sample(
     if not able:
         return [], skipped
     fits = fit_targets(
-        law, sample.observations.take_targets(able), replicates=bootstrap, confidence=confidence, seed=seed
+        law,
+        sample.observations.take_targets(able),
+        replicates=bootstrap,
+        confidence=confidence,
+        seed=seed,
+        losses=[sample.targets[t] for t in able],
     )
     return list(zip(able, fits, strict=True)), skipped
 

@@ -34,7 +34,8 @@ def fit(
     ] = "auto",
     n_targets: Annotated[int, typer.Option(metavar="N", help="How many targets auto picks.")] = 8,
     law: Annotated[
-        Literal["revised", "classic"], typer.Option(help="The law to fit per target.")
+        Literal["revised", "classic", "surface"],
+        typer.Option(help="The law to fit: per target, or, the surface, to all targets at once."),
     ] = "revised",
     loss: Annotated[
         LossChoice,

@@ -1,5 +1,6 @@
 """Fit a law to all targets of one group of runs."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,7 @@ from ebfit.fitting.observations import Observations
 from ebfit.fitting.result import TargetFit
 from ebfit.fitting.revised import fit_revised
 from ebfit.fitting.seeds import merge_seeds, seed_sd
+from ebfit.fitting.surface_targets import fit_surface_targets
 from ebfit.laws import LAWS
 
 _POOR = 0.15  # RMS log residual of batch means beyond which a law is no description: 15% in steps
@@ -17,13 +19,19 @@ _FITTERS = {"revised": fit_revised, "classic": fit_classic}
 
 
 def fit_targets(
-    law_name: str, data: Observations, *, replicates: int, confidence: float, seed: int
+    law_name: str,
+    data: Observations,
+    *,
+    replicates: int,
+    confidence: float,
+    seed: int,
+    losses: Sequence[float] | None = None,
 ) -> list[TargetFit]:
     """Fit a law to every target, with intervals.
 
     Parameters
     ----------
-    law_name : {"revised", "classic"}
+    law_name : {"revised", "classic", "surface"}
     data : Observations
         Every target passes `why_not_fitted`. Results do not depend on the order of runs.
     replicates : int
@@ -32,14 +40,26 @@ def fit_targets(
         Of the intervals, such as 0.95.
     seed : int
         Of the bootstrap.
+    losses : sequence of float, length T, optional
+        The target losses, for the law `surface`, which is fitted to all of them at once.
 
     Returns
     -------
     list of TargetFit
         One per target, in order.
+
+    Raises
+    ------
+    ValueError
+        If the law is `surface` and ``losses`` are missing or all the same.
     """
     data = _in_canonical_order(data)
-    fits = _FITTERS[law_name](merge_seeds(data), replicates, confidence, seed)
+    if law_name == "surface":
+        if losses is None:
+            raise ValueError("the law surface is one of losses: give those of the targets")
+        fits = fit_surface_targets(merge_seeds(data), losses, replicates, confidence, seed)
+    else:
+        fits = _FITTERS[law_name](merge_seeds(data), replicates, confidence, seed)
     apart = seed_sd(data)
     return [_over_all_runs(fit, data, t, float(apart[t])) for t, fit in enumerate(fits)]
 
