@@ -1,6 +1,6 @@
 """Fitting laws to steps-to-target data: arrays in, dataclasses out."""
 
-from ebfit.fitting.enough import LEAST_TRIED, WANTED_FOR_REVISED, why_not_fitted
+from ebfit.fitting.enough import LEAST_TRIED, WANTED_FOR_REVISED, why_no_target_fitted, why_not_fitted
 from ebfit.fitting.intervals import Interval, percentiles
 from ebfit.fitting.observations import Observations
 from ebfit.fitting.result import SecondOpinion, TargetFit
@@ -15,5 +15,6 @@ __all__ = [
     "TargetFit",
     "fit_targets",
     "percentiles",
+    "why_no_target_fitted",
     "why_not_fitted",
 ]
