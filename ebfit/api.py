@@ -20,7 +20,17 @@ from ebfit.files import (
     TargetRecord,
     Trends,
 )
-from ebfit.fitting import COUPLINGS, LEAST_TRIED, Coupling, Interval, TargetFit, fit_targets, why_not_fitted
+from ebfit.fitting import (
+    COUPLINGS,
+    LEAST_TRIED,
+    Coupling,
+    Interval,
+    TargetFit,
+    fit_targets,
+    why_no_target_fitted,
+    why_not_fitted,
+)
+from ebfit.mixed import what_is_mixed
 from ebfit.points import PointsTable
 from ebfit.records import input_record, run_record
 from ebfit.runs import LossKind, ReadOptions, Run, files_read
@@ -34,7 +44,7 @@ from ebfit.samples import (
 )
 from ebfit.trends import Group, find_trends
 
-LawName = Literal["revised", "classic"]
+LawName = Literal["revised", "classic", "surface"]
 _MOST_TARGETS = 200
 _MOST_REFITS = 100_000
 _CURVE_ROWS = 200  # kept per run for plots
@@ -66,7 +76,8 @@ def fit(
         Target losses in the units of the logs. Of a points table: those among its targets to fit.
     n_targets : int
         How many targets "auto" picks.
-    law : {"revised", "classic"}
+    law : {"revised", "classic", "surface"}
+        The first two are fitted to each target, the last to all targets of a group at once.
     coupling : {"none", "pooled", "shared"}
         How far the targets share the shape of the revised law; see `ebfit.fitting.coupling`.
     loss : {"train", "val"}, optional
@@ -132,7 +143,6 @@ def fit(
         grouped = {None: source} if group_by is None else selection.group_by(source, group_by)
         samples, skipped, runs = [], [], []
         warnings += dict.fromkeys(text for run in source for text in run.assumptions)
-        warnings += selection.scaled_losses(source)
         for group, members in grouped.items():
             sample, records_of_group, more = _runs_sample(members, requested, n_targets, kind, group, best_lr)
             samples.append(sample)
@@ -159,7 +169,7 @@ def fit(
         runs=runs,
         targets=records,
         skipped_targets=skipped,
-        trends=find_trends(groups, confidence) if law == "revised" else Trends(),
+        trends=find_trends(groups, confidence) if law != "classic" else Trends(),
         warnings=warnings,
     )
 
@@ -239,7 +249,7 @@ def _runs_sample(
         for run, curve in zip(runs, curves, strict=True)
         if curve.diverged_after is not None
     ]
-    warnings += selection.differences(runs, best_lr)
+    warnings += what_is_mixed(runs, kind, best_lr)
     sample = sample_from_curves(runs, curves, chosen, group)
     if best_lr:
         sample = at_best_lr(sample, [run.lr for run in runs])
@@ -299,6 +309,8 @@ def _fit_sample(
 ) -> tuple[list[tuple[int, TargetFit]], list[SkippedTarget]]:
     """Fit the targets that hold enough, and say why the others do not."""
     reasons = [why_not_fitted(law, sample.observations, t) for t in range(len(sample.targets))]
+    alone = why_no_target_fitted(law, reasons.count(None))
+    reasons = [reason or alone for reason in reasons]
     skipped = []
     for t, reason in enumerate(reasons):
         early = sample.unusable.get(sample.targets[t], 0)
@@ -318,6 +330,7 @@ def _fit_sample(
         replicates=bootstrap,
         confidence=confidence,
         seed=seed,
+        losses=[sample.targets[t] for t in able],
     )
     return list(zip(able, fits, strict=True)), skipped
 

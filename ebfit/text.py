@@ -1,5 +1,6 @@
 """Text for people: names from files made fit for a terminal and for a JSON document, numbers with suffixes."""
 
+from collections.abc import Sequence
 from decimal import ROUND_HALF_EVEN, Context
 from math import isfinite
 
@@ -46,3 +47,9 @@ def short(value: float, digits: int = 3, rounding: str = ROUND_HALF_EVEN) -> str
     power = max(exponent // 3, 0)
     decimals = max(digits - 1 - (exponent - 3 * power), 0)
     return f"{rounded.scaleb(-3 * power):.{decimals}f}{_SUFFIXES[power]}"
+
+
+def listed(texts: Sequence[str], at_most: int = 6) -> str:
+    """Join texts by commas, and count those beyond the first few."""
+    more = f" and {len(texts) - at_most} more" if len(texts) > at_most else ""
+    return ", ".join(texts[:at_most]) + more

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from event_files import record_offsets, scalar, write_events
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.compat.proto import event_pb2, summary_pb2
-from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from tensorboard.summary.writer.record_writer import RecordWriter
 from tensorboard.util import tensor_util
 from torch.utils.tensorboard import SummaryWriter
@@ -25,34 +25,13 @@ STEPS = range(10, 401, 10)
 QUIET = ReadOptions(warmup_steps=1)
 
 
-def _event(tag: str, value: float, step: int, at: float, *, tensor: bool = False) -> event_pb2.Event:
-    if tensor:
-        one = summary_pb2.Summary.Value(tag=tag, tensor=tensor_util.make_tensor_proto(np.float32(value)))
-        one.metadata.plugin_data.plugin_name = "scalars"
-    else:
-        one = summary_pb2.Summary.Value(tag=tag, simple_value=value)
-    return event_pb2.Event(wall_time=at, step=step, summary=summary_pb2.Summary(value=[one]))
-
-
 def _start(step: int, at: float) -> event_pb2.Event:
     log = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
     return event_pb2.Event(wall_time=at, step=step, session_log=log)
 
 
-def _write(folder: Path, events: Iterable[event_pb2.Event], suffix: str = "") -> Path:
-    """Write an event file with TensorBoard's writer; return its path."""
-    folder.mkdir(parents=True, exist_ok=True)
-    before = set(folder.iterdir())
-    writer = EventFileWriter(str(folder), filename_suffix=suffix)
-    for event in events:
-        writer.add_event(event)
-    writer.close()
-    [path] = set(folder.iterdir()) - before
-    return path
-
-
 def _losses(start: float, steps: Iterable[int] = STEPS, at: float = 1000.0) -> list[event_pb2.Event]:
-    return [_event("train/loss", start - step / 1000, step, at + step) for step in steps]
+    return [scalar("train/loss", start - step / 1000, step, at + step) for step in steps]
 
 
 def test_what_torch_writes_is_read(tmp_path: Path):
@@ -73,7 +52,7 @@ def test_what_torch_writes_is_read(tmp_path: Path):
 
 @pytest.mark.parametrize("tensor", [False, True])
 def test_a_scalar_is_a_simple_value_or_a_tensor(tmp_path: Path, tensor: bool):
-    _write(tmp_path / "b64", [_event("loss", 4 - s / 1000, s, 10.0 + s, tensor=tensor) for s in STEPS])
+    write_events(tmp_path / "b64", [scalar("loss", 4 - s / 1000, s, 10.0 + s, tensor=tensor) for s in STEPS])
     [run] = read_runs([tmp_path], QUIET)
     assert run.train.loss.tolist() == [round(4 - step / 1000, 6) for step in STEPS]
 
@@ -97,8 +76,8 @@ def test_a_restart_with_purge_step_undoes_what_came_after_it(tmp_path: Path):
 
 def test_of_a_step_that_was_logged_again_the_later_counts(tmp_path: Path):
     # the file of the later one sorts first
-    _write(tmp_path / "b64", _losses(3.0, range(310, 501, 10), at=9000.0), ".a")
-    _write(tmp_path / "b64", _losses(4.0), ".b")
+    write_events(tmp_path / "b64", _losses(3.0, range(310, 501, 10), at=9000.0), ".a")
+    write_events(tmp_path / "b64", _losses(4.0), ".b")
     [run] = read_runs([tmp_path], QUIET)
     at = dict(zip(run.train.steps.tolist(), run.train.loss.tolist(), strict=True))
     assert len(at) == 50
@@ -108,9 +87,9 @@ def test_of_a_step_that_was_logged_again_the_later_counts(tmp_path: Path):
 
 
 def test_steps_that_begin_anew_are_another_run(tmp_path: Path):
-    _write(tmp_path / "b64", _losses(4.0), ".a")
-    events = [_event("eval/loss", 9.0, 0, 8999.0), *_losses(3.0, range(10, 201, 10), at=9000.0)]
-    _write(tmp_path / "b64", events, ".b")
+    write_events(tmp_path / "b64", _losses(4.0), ".a")
+    events = [scalar("eval/loss", 9.0, 0, 8999.0), *_losses(3.0, range(10, 201, 10), at=9000.0)]
+    write_events(tmp_path / "b64", events, ".b")
     first, second = read_runs([tmp_path], QUIET)
     assert [(run.name, len(run.train.steps)) for run in (first, second)] == [
         ("b64/run 1", 40),
@@ -120,8 +99,8 @@ def test_steps_that_begin_anew_are_another_run(tmp_path: Path):
 
 
 def test_a_run_that_has_hardly_begun_is_counted(tmp_path: Path):
-    _write(tmp_path / "b64", _losses(4.0), ".a")
-    _write(tmp_path / "b64", _losses(3.0, [10, 20], at=9000.0), ".b")
+    write_events(tmp_path / "b64", _losses(4.0), ".a")
+    write_events(tmp_path / "b64", _losses(3.0, [10, 20], at=9000.0), ".b")
     [run] = read_runs([tmp_path], QUIET)
     assert run.train.loss[0] == pytest.approx(3.99)
     assert run.dropped == {"of a run that has hardly begun": 2}
@@ -129,7 +108,7 @@ def test_a_run_that_has_hardly_begun_is_counted(tmp_path: Path):
 
 def test_every_folder_is_a_run(tmp_path: Path):
     for name in ("b64", "b128", "b256/version_0"):
-        _write(tmp_path / name, _losses(4.0))
+        write_events(tmp_path / name, _losses(4.0))
     runs = read_runs([tmp_path], QUIET)
     assert [(run.name, run.batch_tokens) for run in runs] == [
         ("b64", 64),
@@ -139,7 +118,7 @@ def test_every_folder_is_a_run(tmp_path: Path):
 
 
 def test_the_name_of_the_machine_is_no_batch_size(tmp_path: Path):
-    path = _write(tmp_path / "run", _losses(4.0))
+    path = write_events(tmp_path / "run", _losses(4.0))
     path.rename(path.with_name("events.out.tfevents.1767225600.dgx-b200.4711.0"))
     with pytest.raises(BadInputError, match="no batch size found"):
         read_runs([tmp_path], QUIET)
@@ -189,18 +168,18 @@ def test_steps_of_lightning_count_from_zero(tmp_path: Path):
     events = []
     for step in range(49, 2000, 50):
         events += [
-            _event("train_loss", 4 - step / 5000, step, float(step)),
-            _event("epoch", step // 500, step, 1.0),
+            scalar("train_loss", 4 - step / 5000, step, float(step)),
+            scalar("epoch", step // 500, step, 1.0),
         ]
-    _write(tmp_path / "b64", events)
+    write_events(tmp_path / "b64", events)
     [run] = read_runs([tmp_path], QUIET)
     assert run.train.steps.tolist() == list(range(50, 2001, 50))
 
 
 def test_of_thousands_of_tags_what_a_run_needs_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(tensorboard_scalars, "MAX_CELLS", 100)
-    events = [_event(f"layer_{index}/norm", 1.0, step, 1.0) for step in STEPS for index in range(5)]
-    _write(tmp_path / "b64", events + _losses(4.0))
+    events = [scalar(f"layer_{index}/norm", 1.0, step, 1.0) for step in STEPS for index in range(5)]
+    write_events(tmp_path / "b64", events + _losses(4.0))
     [run] = read_runs([tmp_path], QUIET)
     assert len(run.train.steps) == 40
     assert any(
@@ -209,21 +188,21 @@ def test_of_thousands_of_tags_what_a_run_needs_is_read(tmp_path: Path, monkeypat
 
 
 def test_a_file_without_a_loss_in_a_folder_is_passed_over(tmp_path: Path):
-    _write(tmp_path / "b64", _losses(4.0))
-    _write(tmp_path / "b64" / "hparams", [])
+    write_events(tmp_path / "b64", _losses(4.0))
+    write_events(tmp_path / "b64" / "hparams", [])
     [run] = read_runs([tmp_path], QUIET)
     assert run.path.parent.name == "b64"
 
 
 def test_without_the_extra_a_sentence_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    _write(tmp_path / "b64", _losses(4.0))
+    write_events(tmp_path / "b64", _losses(4.0))
     monkeypatch.setitem(sys.modules, "tensorboard.compat.proto", None)
     with pytest.raises(BadInputError, match=r"pip install 'ebfit\[tensorboard\]'"):
         read_runs([tmp_path], QUIET)
 
 
 def test_tensorflow_is_not_imported(tmp_path: Path):
-    log = _write(tmp_path / "b64", _losses(4.0))
+    log = write_events(tmp_path / "b64", _losses(4.0))
     (tmp_path / "tensorflow.py").write_text("raise SystemExit('imported')")
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nfrom ebfit.runs.formats import tensorboard\n"
     code += f"from pathlib import Path\nprint(len(tensorboard.read(Path({str(log)!r}))))"
@@ -233,7 +212,7 @@ def test_tensorflow_is_not_imported(tmp_path: Path):
 
 @pytest.mark.parametrize("pack", [gzip.compress, None], ids=["gzip", "plain"])
 def test_it_is_recognised_by_its_content_alone(tmp_path: Path, pack: Callable[[bytes], bytes] | None):
-    path = _write(tmp_path / "x", _losses(4.0))
+    path = write_events(tmp_path / "x", _losses(4.0))
     data = path.read_bytes()
     other = tmp_path / "b64.bin"
     other.write_bytes(pack(data) if pack else data)
@@ -251,26 +230,17 @@ def test_records_of_something_else_are_not_claimed(tmp_path: Path):
 
 
 def test_a_file_that_ends_within_a_record(tmp_path: Path):
-    path = _write(tmp_path / "b64", _losses(4.0))
+    path = write_events(tmp_path / "b64", _losses(4.0))
     path.write_bytes(path.read_bytes()[:-3])
     [run] = read_runs([tmp_path], QUIET)
     assert run.train.steps.tolist() == list(STEPS)[:-1]
     assert run.dropped == {"truncated last record": 1}
 
 
-def _offsets(data: bytes) -> list[int]:
-    """Return where each record begins."""
-    offsets, at = [], 0
-    while at < len(data):
-        offsets.append(at)
-        at += 16 + int.from_bytes(data[at : at + 8], "little")
-    return offsets
-
-
 def test_a_damaged_record_is_counted_and_the_others_are_read(tmp_path: Path):
-    path = _write(tmp_path / "b64", _losses(4.0))
+    path = write_events(tmp_path / "b64", _losses(4.0))
     data = bytearray(path.read_bytes())
-    data[_offsets(data)[20] + 30] ^= 1
+    data[record_offsets(data)[20] + 30] ^= 1
     path.write_bytes(data)
     [run] = read_runs([tmp_path], QUIET)
     assert len(run.train.steps) == 39
@@ -278,9 +248,9 @@ def test_a_damaged_record_is_counted_and_the_others_are_read(tmp_path: Path):
 
 
 def test_after_a_damaged_length_nothing_is_found_and_that_is_said(tmp_path: Path):
-    path = _write(tmp_path / "b64", _losses(4.0))
+    path = write_events(tmp_path / "b64", _losses(4.0))
     data = bytearray(path.read_bytes())
-    data[_offsets(data)[20]] ^= 1
+    data[record_offsets(data)[20]] ^= 1
     path.write_bytes(data)
     [run] = read_runs([tmp_path], QUIET)
     assert len(run.train.steps) < 20
@@ -293,7 +263,7 @@ def test_a_tensor_that_claims_to_be_huge_is_no_scalar(tmp_path: Path):
     for _ in range(3):
         huge.tensor.tensor_shape.dim.add(size=2**20)
     event = event_pb2.Event(step=5, summary=summary_pb2.Summary(value=[huge]))
-    _write(tmp_path / "b64", [event, *_losses(4.0)])
+    write_events(tmp_path / "b64", [event, *_losses(4.0)])
     [run] = read_runs([tmp_path], QUIET)
     assert len(run.train.steps) == 40
 
@@ -318,7 +288,7 @@ def test_what_is_no_event_file_is_refused(tmp_path: Path):
 
 
 def test_damaged_files_end_in_a_sentence_or_are_read(tmp_path: Path):
-    whole = _write(tmp_path / "whole", _losses(4.0)).read_bytes()
+    whole = write_events(tmp_path / "whole", _losses(4.0)).read_bytes()
     rng = random.Random(0)
     path = tmp_path / "b64.events"
     for number in range(300):
@@ -342,8 +312,8 @@ def test_damaged_files_end_in_a_sentence_or_are_read(tmp_path: Path):
 def test_a_restart_after_every_step(tmp_path: Path):
     events = []
     for step in range(1, 20_001):
-        events += [_event("train/loss", 4 - step / 1e5, step, float(step)), _start(step + 1, step + 0.5)]
-    path = _write(tmp_path / "b64", events)
+        events += [scalar("train/loss", 4 - step / 1e5, step, float(step)), _start(step + 1, step + 0.5)]
+    path = write_events(tmp_path / "b64", events)
     [raw] = tensorboard.read(path)
     assert raw.table.num_rows == 20_000
     assert not raw.dropped

@@ -95,6 +95,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "targets": {"crossings", "fitting"},
     "fitting": {"laws"},
     "selection": {"runs"},
+    "mixed": {"runs", "selection"},
     "samples": {"runs", "laws", "crossings", "fitting"},
     "points": {"samples", "fitting"},
     "trends": {"files", "laws", "fitting"},
@@ -106,6 +107,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "runs",
         "records",
         "selection",
+        "mixed",
         "crossings",
         "targets",
         "samples",
@@ -116,6 +118,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "report": {"files", "laws"},
     "sweep": {"files"},
+    "simulate": {"files", "laws", "runs"},
 }
 KNOW_THEM_ALL = {"cli", "__init__", "__main__"}
 

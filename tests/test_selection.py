@@ -1,7 +1,6 @@
 """Which runs go into one fit: chosen, grouped, the best learning rate, and what must be said of those that differ."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -57,7 +56,7 @@ def test_learning_rates_that_differ_are_named_with_the_ways_out(runs):
     said = [text for text in _fit(runs).warnings if "learning rates" in text]
     assert said == [
         "the runs have different learning rates (0.01, 0.02), and the law holds for runs that differ in batch size "
-        "alone: add --select lr=VALUE, --group-by lr, or --best-lr."
+        "alone: give `ebfit fit` --select lr=VALUE, --group-by lr, or --best-lr."
     ]
 
 
@@ -119,25 +118,6 @@ def test_a_batch_size_that_no_rate_brought_to_the_target_stays_censored(runs):
     assert censored == {point.batch_tokens for point in everywhere.points if point.censored} - {
         point.batch_tokens for point in everywhere.points if not point.censored
     }
-
-
-@pytest.mark.parametrize("factor", [2, 8])
-def test_losses_summed_over_accumulation_steps_are_noticed(runs, factor: int):
-    odd = next(run for run in runs if run.name == "b8000-lr0.01")
-    others = [run for run in runs if run is not odd]
-    odd = replace(odd, train=replace(odd.train, loss=factor * odd.train.loss))
-    assert selection.scaled_losses(runs) == []
-    (said,) = selection.scaled_losses([odd, *others])
-    assert said.startswith(
-        f"the losses of {odd.name} are {factor} times those of the other runs from beginning to end"
-    )
-
-
-def test_a_run_that_only_begins_high_is_no_multiple(runs):
-    loss = runs[3].train.loss.copy()
-    loss[:5] *= 2
-    odd = replace(runs[3], train=replace(runs[3].train, loss=loss))
-    assert selection.scaled_losses([*runs[:3], odd, *runs[4:]]) == []
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize_scalar
-from strategies import between
+from strategies import between, write_points
 
-from ebfit.fitting import Observations
+from ebfit.cli.main import main
+from ebfit.files import Fit
+from ebfit.fitting import Observations, fit_targets
 from ebfit.fitting.surface import draw_surfaces, fit_surface
-from ebfit.laws import surface
+from ebfit.laws import power, revised, surface
 
 LOSSES = np.array([2.6, 2.4, 2.2, 2.1])
 PARAMS = {"l_0": 1.7, "b": 30.0, "beta": 0.5, "c": 8.0, "gamma": 0.4}
@@ -175,3 +177,141 @@ def test_perfect_data_give_tiny_intervals():
     fit = fit_surface(sweep(), LOSSES)
     draws = surface.log_numbers(draw_surfaces(fit, 100, 0), LOSSES)
     assert np.ptp(draws["b_opt"], axis=0).max() < 1e-6
+
+
+# --- B_min and B_opt of every target -----------------------------------------------------------------------------
+
+
+def fit_all(data, losses=LOSSES, **more):
+    options = {"replicates": 200, "confidence": 0.95, "seed": 0} | more
+    return fit_targets("surface", data, losses=list(losses), **options)
+
+
+def test_intervals_hold_the_truth_and_are_narrower_than_those_of_a_target_by_itself():
+    truth = surface.log_numbers(surface.free_from_params(PARAMS, LOSSES), LOSSES)
+    held = []
+    for seed in range(10):
+        for t, fit in enumerate(fit_all(sweep(noise=0.02, seed=seed, last=3e6))):
+            for name in ("b_min", "b_opt"):
+                number, true = fit.numbers[name], np.exp(truth[name][t])
+                assert (number.low or 0.0) < (number.high or np.inf)
+                held.append((number.low or 0.0) <= true <= (number.high or np.inf))
+            alone = fit.numbers["b_opt"]
+            assert np.log(alone.high / alone.low) < 0.1
+    assert np.mean(held) > 0.85
+
+
+def test_the_numbers_of_a_target_belong_together():
+    for fit in fit_all(sweep(noise=0.02)):
+        p = fit.params
+        loss_above = p["b"] * p["b_min"] ** -p["beta"]
+        assert p["c"] * p["s_min"] ** -p["gamma"] == pytest.approx(loss_above, rel=1e-9)
+        assert fit.s_min == pytest.approx(p["s_min"])
+        assert fit.e_min == pytest.approx(fit.numbers["b_opt"].value * fit.s_opt, rel=1e-9)
+        np.testing.assert_allclose(fit.free, power.free_from_params(p), atol=1e-9)
+        assert power.tokens_at(p, np.array([fit.s_opt]))[0] == pytest.approx(fit.e_min, rel=1e-9)
+
+
+def test_counting_in_billions_changes_no_interval():
+    data = sweep(noise=0.02, last=3e6)
+    billions = Observations(data.log_batch - np.log(1e9), data.log_steps, data.censored, data.covariance)
+    for one, other in zip(fit_all(data), fit_all(billions), strict=True):
+        for name, number in one.numbers.items():
+            assert other.numbers[name].status == number.status
+            for end in ("value", "low", "high"):
+                was, now = getattr(number, end), getattr(other.numbers[name], end)
+                assert now == (None if was is None else pytest.approx(was / 1e9, rel=1e-6))
+
+
+def test_batch_sizes_above_b_opt_alone_give_upper_bounds():
+    data = sweep(noise=0.01, sizes=12)
+    b_opt = surface.log_numbers(surface.free_from_params(PARAMS, LOSSES), LOSSES)["b_opt"]
+    large = data.take_runs(np.flatnonzero(data.log_batch > b_opt.max() + 0.3))
+    for t, fit in enumerate(fit_all(large)):
+        assert fit.numbers["b_opt"].status == "upper_bound"
+        assert fit.numbers["b_opt"].high > np.exp(b_opt[t])
+        assert fit.e_min is None
+        assert any("add smaller" in text for text in fit.warnings)
+
+
+def test_runs_of_the_revised_law_are_not_described_and_it_is_said():
+    targets = [np.array([6.0 + 0.5 * t, 9.0 + 0.5 * t, 0.5, -1.0, 0.3, 0.0]) for t in range(3)]
+    log_batch = np.linspace(9.0, 14.0, 12)
+    log_steps = np.stack([revised.log_steps(free, log_batch) for free in targets], axis=1)
+    log_steps += 0.002 * np.random.default_rng(0).standard_normal((12, 1))
+    seen = np.isfinite(log_steps)
+    data = Observations(log_batch, np.where(seen, log_steps, 9.0), ~seen, np.zeros((12, 3, 3)))
+    fits = fit_all(data, [2.4, 2.2, 2.0])
+    assert all(any("does not describe" in text for text in fit.warnings) for fit in fits)
+    assert not any("does not describe" in text for fit in fit_all(sweep(noise=0.02)) for text in fit.warnings)
+
+
+def test_a_floor_below_zero_is_named():
+    fits = fit_all(sweep(PARAMS | {"l_0": -3.0, "b": 300.0}, noise=0.002))
+    assert all(any("below zero" in text for text in fit.warnings) for fit in fits)
+
+
+def test_the_losses_are_needed():
+    with pytest.raises(ValueError, match="give those of the targets"):
+        fit_targets("surface", sweep(), replicates=100, confidence=0.95, seed=0)
+
+
+# --- through the command ------------------------------------------------------------------------------------------
+
+
+def points_rows(data, losses=LOSSES):
+    return [
+        {
+            "target_loss": float(losses[t]),
+            "batch_tokens": float(np.exp(data.log_batch[r])),
+            "steps": float(np.exp(data.log_steps[r, t])),
+            "censored": int(data.censored[r, t]),
+        }
+        for t in range(len(losses))
+        for r in range(len(data.log_batch))
+    ]
+
+
+def status_of(*arguments):
+    with pytest.raises(SystemExit) as stop:
+        main([str(argument) for argument in arguments])
+    return stop.value.code
+
+
+def test_fit_writes_the_surface_and_a_plan_follows_from_it(tmp_path, capsys):
+    table = write_points(tmp_path / "points.csv", points_rows(sweep(noise=0.01, last=3e6)))
+    result = tmp_path / "fit.json"
+    assert status_of("fit", "--points", table, "--law", "surface", "-o", result, "--bootstrap", 200) == 0
+    printed = capsys.readouterr().out
+    assert "Law surface." in printed
+    assert "Surface: L = 1." in printed
+    fit = Fit.load(result)
+    for target in fit.targets:
+        assert target.law == "surface"
+        assert target.b_opt.status == "ok"
+        assert target.params["gamma"] == pytest.approx(PARAMS["gamma"], rel=0.1)
+        assert target.params["l_0"] == pytest.approx(PARAMS["l_0"], abs=0.1)
+    # over an exact surface B_opt grows with D as gamma / (beta + gamma)
+    assert fit.trends.b_opt_vs_tokens.exponent == pytest.approx(4 / 9, abs=0.05)
+    tokens = int(3 * fit.trends.b_opt_vs_tokens.d_high)
+    assert status_of("schedule", result, "--total-tokens", tokens, "--seq-len", 128) == 0
+    assert "Policy optimal" in capsys.readouterr().out
+
+
+def test_one_target_cannot_tell_the_floor(tmp_path, capsys):
+    table = write_points(tmp_path / "points.csv", points_rows(sweep(noise=0.01)))
+    assert status_of("fit", "--points", table, "--law", "surface", "--targets", 2.2) == 1
+    assert "at least 2 targets" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("data", ["one batch size", "all censored"])
+def test_what_cannot_be_fitted_is_refused_in_words(data, tmp_path, capsys):
+    rows = points_rows(sweep(noise=0.01))
+    if data == "one batch size":
+        rows = [row | {"batch_tokens": 4096.0} for row in rows]
+    else:
+        rows = [row | {"censored": 1} for row in rows]
+    table = write_points(tmp_path / "points.csv", rows)
+    assert status_of("fit", "--points", table, "--law", "surface") == 1
+    message = capsys.readouterr().err
+    assert "batch size" in message if data == "one batch size" else "no run reaches it" in message

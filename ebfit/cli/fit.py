@@ -34,7 +34,8 @@ def fit(
     ] = "auto",
     n_targets: Annotated[int, typer.Option(metavar="N", help="How many targets auto picks.")] = 8,
     law: Annotated[
-        Literal["revised", "classic"], typer.Option(help="The law to fit per target.")
+        Literal["revised", "classic", "surface"],
+        typer.Option(help="The law to fit: per target, or, the surface, to all targets at once."),
     ] = "revised",
     coupling: Annotated[
         Literal["none", "pooled", "shared"],
@@ -96,7 +97,7 @@ def fit(
     """
     if (points is None) == (not paths and manifest is None):
         raise BadInputError("give either logs (PATH..., or a --manifest that names them) or --points FILE.")
-    target_losses = _parse_targets(targets)
+    target_losses = options.parse_targets(targets)
 
     from ebfit import api, files, writing
     from ebfit.points import PointsTable, read_points
@@ -181,12 +182,3 @@ def _selected(texts: Sequence[str]) -> dict[str, str]:
 def _skipped(item: "SkippedTarget") -> str:
     group = f"group {item.group}, " if item.group else ""
     return f"{group}{item.loss:g}: {item.reason}."
-
-
-def _parse_targets(text: str) -> list[float] | Literal["auto"]:
-    if text.strip().lower() == "auto":
-        return "auto"
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise BadInputError(f"--targets {text}: give losses such as 2.4,2.2, or auto.") from None

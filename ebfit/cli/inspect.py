@@ -1,10 +1,15 @@
 """``ebfit inspect``: what is read of logs, before anything is fitted to them."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ebfit.cli import options
+from ebfit.errors import BadInputError
+
+if TYPE_CHECKING:
+    from ebfit.runs import Run
 
 
 def inspect(
@@ -29,7 +34,7 @@ def inspect(
     """Show what is read of logs.
 
     For every run: the batch size and where it is known from, rows read and dropped, the stable phase, the losses.
-    The exit status is 2 if `fit` would refuse any of the runs.
+    What `fit` would warn of in all of them together is said, too. The exit status is 2 if it would refuse any of them.
     """
     if formats:
         from ebfit.report.format_list import print_formats
@@ -63,7 +68,7 @@ def inspect(
         reading = read_logs(paths or [], reading_options)
     records = [run_record(run) for run in reading.runs]
     assumptions = dict.fromkeys(text for run in reading.runs for text in run.assumptions)
-    warnings = [*collapsed_warnings(records), *assumptions]
+    warnings = [*collapsed_warnings(records), *assumptions, *_mixed(reading.runs)]
     if json:
         inputs = [input_record(path) for path in files_read(reading.runs, reading_options)]
         document = Inspection(
@@ -81,3 +86,18 @@ def inspect(
     print_lines("cannot be used", reading.problems)
     if reading.problems:
         raise typer.Exit(2)
+
+
+def _mixed(runs: "Sequence[Run]") -> list[str]:
+    """Return what `ebfit fit` would say of these runs together."""
+    from ebfit.mixed import what_is_mixed
+    from ebfit.samples import choose_loss
+
+    usable = [run for run in runs if not run.problems]
+    if len(usable) < 2:
+        return []
+    try:
+        kind, _ = choose_loss(usable, None)
+    except BadInputError:  # they share no loss, and are not for one fit
+        return []
+    return what_is_mixed(usable, kind)

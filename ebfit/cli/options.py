@@ -42,6 +42,22 @@ def steps(text: str) -> int:
     return 0 if text.strip() == "0" else size(text)
 
 
+def parse_targets(text: str) -> list[float] | Literal["auto"]:
+    """Read target losses, or ``auto``.
+
+    Raises
+    ------
+    BadInputError
+        If a part is no number.
+    """
+    if text.strip().lower() == "auto":
+        return "auto"
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise BadInputError(f"--targets {text}: give losses such as 2.4,2.2, or auto.") from None
+
+
 Paths = Annotated[
     list[Path] | None,
     typer.Argument(

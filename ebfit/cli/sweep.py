@@ -1,6 +1,5 @@
 """``ebfit sweep``: many small WSD runs over batch sizes, for `ebfit fit` to read."""
 
-import re
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -8,17 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ebfit.cli.options import size, steps
-from ebfit.cli.sizes import parse_size
+from ebfit.cli.sizes import parse_batch_sizes
 from ebfit.errors import BadInputError
 
 if TYPE_CHECKING:
-    from ebfit.sweep.grid import BatchRange, GridOptions
+    from ebfit.sweep.grid import GridOptions
     from ebfit.sweep.session import Session
 
 _MODEL, _DATA, _TRAINING, _GRID, _MACHINE = "Model", "Data", "Training", "Grid", "Machine"
 _MOST_AT_ONCE = 10**9
 _FEWEST_SIZES_TO_FIT = 5  # which ebfit.fitting asks for, and takes a second to load
-_RANGE = re.compile(r"(?P<first>.+?)\.\.(?P<last>[^:]+)(?::(?P<count>\d{1,6}))?")
 
 
 def sweep(
@@ -280,7 +278,7 @@ def sweep(
         tokenizer=tokenizer,
         seq_len=seq_len,
         val_tokens=val_tokens,
-        batch_sizes=_batch_sizes(batch_sizes),
+        batch_sizes=parse_batch_sizes(batch_sizes),
         seeds=seeds,
         lr=lr,
         lrs=_learning_rates(lrs),
@@ -318,23 +316,6 @@ def sweep(
     else:
         with output_for_show():
             _carry_out(session)
-
-
-def _batch_sizes(text: str | None) -> "tuple[int | BatchRange, ...]":
-    """Parse ``64,128`` and ``64..32Ki`` and ``64..32Ki:10``, and lists of these."""
-    from ebfit.sweep.grid import BatchRange
-
-    sizes: list[int | BatchRange] = []
-    for part in text.split(",") if text is not None else ():
-        try:
-            if (match := _RANGE.fullmatch(part.strip())) is None:
-                sizes.append(parse_size(part))
-            else:
-                count = int(match["count"]) if match["count"] else None
-                sizes.append(BatchRange(parse_size(match["first"]), parse_size(match["last"]), count))
-        except BadInputError as error:
-            raise BadInputError(f"--batch-sizes {text}: {error}") from None
-    return tuple(sizes)
 
 
 def _learning_rates(text: str | None) -> tuple[float, ...]:

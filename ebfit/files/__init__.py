@@ -8,6 +8,7 @@ from ebfit.files.fit import Comparison, Fit, PointRecord, SecondOpinionRecord, S
 from ebfit.files.plan import FAR, Plan, PlanComparison, PlanPrediction, PlanTrends, StageRecord
 from ebfit.files.run import CurveRecord, Inspection, RunDocument, RunOutcome, RunRecord
 from ebfit.files.trend import Agreement, BatchOfLoss, GroupTrends, LossTrend, Trend, Trends
+from ebfit.files.truth import Truth, TruthRecord
 
 __all__ = [
     "FAR",
@@ -39,6 +40,8 @@ __all__ = [
     "Tokens",
     "Trend",
     "Trends",
+    "Truth",
+    "TruthRecord",
     "UnknownTokens",
     "sha256",
     "to_json",

@@ -1,7 +1,7 @@
 """Fitting laws to steps-to-target data: arrays in, dataclasses out."""
 
 from ebfit.fitting.coupling import COUPLINGS, Coupling
-from ebfit.fitting.enough import LEAST_TRIED, WANTED_FOR_REVISED, why_not_fitted
+from ebfit.fitting.enough import LEAST_TRIED, WANTED_FOR_REVISED, why_no_target_fitted, why_not_fitted
 from ebfit.fitting.intervals import Interval, percentiles
 from ebfit.fitting.observations import Observations
 from ebfit.fitting.result import SecondOpinion, TargetFit
@@ -18,5 +18,6 @@ __all__ = [
     "TargetFit",
     "fit_targets",
     "percentiles",
+    "why_no_target_fitted",
     "why_not_fitted",
 ]

@@ -10,7 +10,6 @@ and the reach maximise the restricted likelihood of the residuals. A small part 
 so that no difference between targets is taken for infinitely sure.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,9 +28,6 @@ _LIMITS = [  # of log tau and log reach
     (float(np.log(SMALLEST_MISFIT)), float(np.log(1e3))),
     (_LOG_REACH - 3.0 * _LOG_REACH_SD, _LOG_REACH + 3.0 * _LOG_REACH_SD),
 ]
-# Of the grid of plausible tau and reach, in standard deviations, none of which counts for more than `_WIDEST`.
-_GRID_REACH, _GRID_SIZE, _WIDEST = 3.6, 15, 2.0
-_STEP = 0.05  # of log tau and log reach, for second differences
 
 
 @dataclass(frozen=True)
@@ -132,28 +128,10 @@ class SharedError:
         )
         return self._at(found.x)
 
-    def plausible(
-        self, residual: FloatArray, jacobian: FloatArray, precision: FloatArray
-    ) -> tuple[list["SharedError"], FloatArray]:
-        """Return models on a grid about this, the likeliest one, and their probabilities.
-
-        How far the misfit reaches decides how many independent witnesses of its size there are: it is the two together
-        that are uncertain. The arguments are those of `fitted`.
-        """
-        middle = np.array([self.log_tau, self.log_reach])
-
-        def cost(values: FloatArray) -> float:
-            return self._at(values)._cost(residual, jacobian, precision)
-
-        values, axes = np.linalg.eigh(_curvature(cost, middle))
-        reach = 1.0 / np.sqrt(np.maximum(values, _WIDEST**-2.0))
-        grid = np.linspace(-_GRID_REACH, _GRID_REACH, _GRID_SIZE)
-        places = middle + np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2) * reach @ axes.T
-        low, high = np.transpose(_LIMITS)
-        places = places[np.all((places >= low) & (places <= high), axis=1)]
-        costs = np.array([cost(place) for place in places])
-        weights = np.exp(costs.min() - costs)
-        return [self._at(place) for place in places], weights / weights.sum()
+    def draw(self, rng: np.random.Generator, count: int) -> FloatArray:
+        """Draw errors of log steps, shape (count, R, T)."""
+        root = np.linalg.cholesky(self.covariance())
+        return np.einsum("rij,crj->cri", root, rng.standard_normal((count, *self.reached.shape)))
 
     def _at(self, values: FloatArray) -> "SharedError":
         return replace(self, log_tau=float(values[0]), log_reach=float(values[1]))
@@ -167,15 +145,3 @@ class SharedError:
         normal = np.einsum("rtp,rtq->pq", a, a) + np.diag(precision)
         prior = ((self.log_reach - _LOG_REACH) / _LOG_REACH_SD) ** 2
         return 0.5 * float(np.sum(z * z) + np.linalg.slogdet(normal)[1] + prior) - log_determinant
-
-
-def _curvature(cost: Callable[[FloatArray], float], middle: FloatArray) -> FloatArray:
-    """Return the second derivatives of a function of two variables."""
-    one, other = np.eye(2) * _STEP
-    both, across = one + other, one - other
-
-    def along(step: FloatArray) -> float:
-        return (cost(middle + step) - 2.0 * cost(middle) + cost(middle - step)) / _STEP**2
-
-    mixed = 0.25 * (along(both) - along(across))
-    return np.array([[along(one), mixed], [mixed, along(other)]])

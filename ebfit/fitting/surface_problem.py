@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebfit.fitting.batched import BoolArray
-from ebfit.fitting.problem import _one_sided
+from ebfit.fitting.problem import Linearisation, _one_sided, usable
 from ebfit.laws import FloatArray, surface
 
 _NEVER = 1e100  # log steps of a batch size that never gets there, to be multiplied by zeros
@@ -50,10 +50,9 @@ class SurfaceProblems:
         return len(self.log_steps)
 
     @property
-    def log_batch(self) -> FloatArray:
-        """Log batch size of every point, shape (K, R T)."""
-        targets = len(self.losses)
-        return np.broadcast_to(np.repeat(self.log_batch_of_run, targets), (len(self), self.reached.size))
+    def points(self) -> int:
+        """Residuals of one problem, without those of the prior."""
+        return self.reached.size
 
     def take(self, index: NDArray[np.intp] | slice) -> "SurfaceProblems":
         """Return some of the problems."""
@@ -95,6 +94,12 @@ class SurfaceProblems:
         return np.concatenate(residuals, axis=-1), np.concatenate(
             [jacobian.reshape(count, -1, p), prior_part], axis=-2
         )
+
+    def linearise(self, free: FloatArray) -> Linearisation:
+        """Return the problems at free parameters of shape (K, 5), as `batched.solve` asks for."""
+        residuals, jacobian = self.residuals_and_jacobian(free)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return Linearisation(residuals, jacobian, np.sum(residuals**2, axis=-1), usable(jacobian))
 
     def _whitened(self, values: FloatArray) -> FloatArray:
         """Multiply (K, R, T, p) by the whitening matrices: one large product per run."""

@@ -1,6 +1,6 @@
 """Fit a law to all targets of one group of runs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -13,6 +13,7 @@ from ebfit.fitting.observations import Observations
 from ebfit.fitting.result import TargetFit
 from ebfit.fitting.revised import fit_revised
 from ebfit.fitting.seeds import merge_seeds, seed_sd
+from ebfit.fitting.surface_targets import fit_surface_targets
 from ebfit.laws import LAWS
 
 _POOR = 0.15  # RMS log residual of batch means beyond which a law is no description: 15% in steps
@@ -26,12 +27,13 @@ def fit_targets(
     replicates: int,
     confidence: float,
     seed: int,
+    losses: Sequence[float] | None = None,
 ) -> list[TargetFit]:
     """Fit a law to every target, with intervals.
 
     Parameters
     ----------
-    law_name : {"revised", "classic"}
+    law_name : {"revised", "classic", "surface"}
     data : Observations
         Every target passes `why_not_fitted`. Results do not depend on the order of runs.
     coupling : {"none", "pooled", "shared"}
@@ -42,16 +44,24 @@ def fit_targets(
         Of the intervals, such as 0.95.
     seed : int
         Of the bootstrap.
+    losses : sequence of float, length T, optional
+        The target losses, for the law `surface`, which is fitted to all of them at once.
 
     Returns
     -------
     list of TargetFit
         One per target, in order.
+
+    Raises
+    ------
+    ValueError
+        If the law is `surface` and ``losses`` are missing or all the same.
     """
     data = _in_canonical_order(data)
     fitters: dict[str, Callable[..., list[TargetFit]]] = {
         "revised": partial(fit_revised, coupling=coupling),
         "classic": fit_classic,
+        "surface": partial(fit_surface_targets, losses=losses),
     }
     fits = fitters[law_name](merge_seeds(data), replicates=replicates, confidence=confidence, seed=seed)
     apart = seed_sd(data)

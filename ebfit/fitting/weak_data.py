@@ -27,6 +27,12 @@ def missing_data(data: Observations, t: int, b_min: Interval, b_opt: Interval) -
             f"only {sizes(reached)} reached this loss, the others ended above it: train the smaller ones longer "
             f"or add sizes between, until {WANTED_FOR_REVISED} reach it."
         )
+    return warnings + not_bracketed(data, t, b_min, b_opt)
+
+
+def not_bracketed(data: Observations, t: int, b_min: Interval, b_opt: Interval) -> list[str]:
+    """Say why a number is not known from both sides, and what to run."""
+    warnings = []
     edges = data.reached_batches(t)
     smallest, largest = (f"{np.exp(edge):,.0f}" for edge in (edges[0], edges[-1]))
     if b_opt.status == "upper_bound":

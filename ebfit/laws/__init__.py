@@ -5,7 +5,11 @@ from typing import cast
 from ebfit.laws import classic, power, revised, surface
 from ebfit.laws.base import FloatArray, Law, ShapePrior
 
-LAWS: dict[str, Law] = {law.name: cast(Law, law) for law in (revised, classic)}
+LAWS: dict[str, Law] = {
+    "revised": cast(Law, revised),
+    "classic": cast(Law, classic),
+    "surface": cast(Law, power),  # at one target; over all targets at once it is `ebfit.laws.surface`
+}
 
 # What the intervals of a law must also allow for: another law of the same numbers that may describe the data as well.
 SECOND_OPINIONS: dict[str, Law] = {"revised": cast(Law, power)}

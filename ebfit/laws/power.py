@@ -70,6 +70,20 @@ def params(free: FloatArray) -> dict[str, float]:
     return dict(zip(("s_min", "b_min", "beta", "gamma"), map(float, np.exp(free)), strict=True))
 
 
+def free_from_params(params: Mapping[str, float]) -> FloatArray:
+    """Return the free parameters of a law given by s_min, b_min, beta, gamma.
+
+    Raises
+    ------
+    ValueError
+        If one of them is not positive.
+    """
+    four = [params[key] for key in ("s_min", "b_min", "beta", "gamma")]
+    if min(four) <= 0.0:
+        raise ValueError(f"no three-term law: {dict(params)}")
+    return np.log(four)
+
+
 def tokens_at(params: Mapping[str, float], steps: FloatArray) -> FloatArray:
     """Return E(S) = B_min S [1 - (S_min / S)^gamma]^(-1/beta) in tokens; NaN at or below S_min."""
     s = np.asarray(steps, dtype=float)

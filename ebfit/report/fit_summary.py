@@ -5,6 +5,7 @@ from rich.text import Text
 
 from ebfit.files import Fit
 from ebfit.report.numbers import size
+from ebfit.report.surface_summary import surface_lines
 from ebfit.report.tables import target_table
 from ebfit.report.trend_summary import trend_lines
 
@@ -14,7 +15,7 @@ def print_fit(fit: Fit) -> None:
     console = Console(highlight=False)
     console.print(_headline(fit))
     console.print(target_table(fit))
-    for line in trend_lines(fit.trends):
+    for line in [*surface_lines(fit), *trend_lines(fit.trends)]:
         console.print(line)
 
 

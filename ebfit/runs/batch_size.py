@@ -132,7 +132,7 @@ def find_batch_size(
             "count millions or billions. Give --batch-tokens and, if a column is at fault, another with --columns."
         )
     warnings += _offset_warning(columns, steps, best.tokens, stable)
-    assumptions = [_NAMED_IN_TOKENS] if best.unit_guessed else []
+    assumptions = [NAMED_IN_TOKENS] if best.unit_guessed else []
     return BatchSize(best.tokens, best.source, warnings, assumptions)
 
 
@@ -193,7 +193,7 @@ def _counts_sequences(name: str, size: float, seq_len: int | None, by_tokens: _C
     return abs(by_tokens.tokens / (size * seq_len) - 1) <= by_tokens.tolerance
 
 
-_NAMED_IN_TOKENS = (
+NAMED_IN_TOKENS = (
     "batch sizes in names are taken for tokens per step. If they count sequences, as bs64 mostly does, give "
     "--seq-len."
 )

@@ -126,10 +126,13 @@ def read_logs(paths: str | Path | Sequence[str | Path], options: ReadOptions | N
 
 
 def files_read(runs: Sequence[Run], options: ReadOptions | None = None) -> list[Path]:
-    """Return the files that made these runs, each once: the logs, run.json files and the manifest."""
+    """Return the files that made these runs, each once: the logs, run.json files and the manifest.
+
+    A run that was made in memory, as by `ebfit.simulate`, has none.
+    """
     files: dict[Path, None] = {}
     for run in runs:
-        files |= dict.fromkeys(run.pieces or (run.path,))
+        files |= dict.fromkeys(run.pieces)
         if run.facts_path is not None:
             files[run.facts_path] = None
     if options is not None and options.manifest is not None:

@@ -83,7 +83,7 @@ class Run:
     data : str or None
         What tells the data it was trained on from others, where known.
     pieces : tuple of Path
-        All files that it was read from, `path` among them.
+        All files that it was read from, `path` among them; none where it was made in memory.
     averaging_known : bool
         Whether it is known over which steps the train loss was averaged, or that it was not.
     """

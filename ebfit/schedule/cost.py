@@ -5,7 +5,7 @@ that, one curve serves all losses: the tokens to a loss of level ell at batch si
 
     E(B; ell) = ell phi(B / B_opt(ell)),    ell = E_min of that loss,
 
-and phi is the median of the targets' revised laws. B below B_min never arrives: phi is infinite there.
+and phi is the median of the targets' laws. B below B_min never arrives: phi is infinite there.
 """
 
 from collections.abc import Sequence
@@ -15,11 +15,13 @@ import numpy as np
 
 from ebfit.errors import CannotAnswerError
 from ebfit.files import TargetRecord
-from ebfit.laws import LAWS, FloatArray
-from ebfit.laws.revised import free_from_params
+from ebfit.laws import LAWS, FloatArray, power, revised
 
 # natural logs of B / B_opt: far enough for any batch size that a plan may hold, in steps of half a percent
 _SMALLEST, _LARGEST, _STEP = -7.0, 45.0, 0.005
+
+# Of the laws that have a B_opt: from what fit.json holds to what `ebfit.laws` takes.
+_FREE_FROM_PARAMS = {"revised": revised.free_from_params, "surface": power.free_from_params}
 
 
 @dataclass(frozen=True)
@@ -50,14 +52,15 @@ class Cost:
         curves = []
         for target in targets:
             try:
-                free = free_from_params(target.params)
+                free = _FREE_FROM_PARAMS[target.law](target.params)
             except (ValueError, KeyError, ZeroDivisionError):
                 continue  # a shape at the very edge of what the law allows, rounded over it in the file
-            log_b_opt = free[1]
-            log_steps = LAWS["revised"].log_steps(free, log_b_opt + log_ratio)
-            curves.append(log_steps + log_ratio - free[0])  # B S / (B_opt S_opt)
+            law = LAWS[target.law]
+            optimum = law.log_numbers(free)
+            log_steps = law.log_steps(free, optimum["b_opt"] + log_ratio)
+            curves.append(log_steps + log_ratio - optimum["s_opt"])  # B S / (B_opt S_opt)
         if not curves:
-            raise CannotAnswerError("no target of the fit holds the parameters of a revised law. Fit anew.")
+            raise CannotAnswerError("no target of the fit holds the parameters of its law. Fit anew.")
         # of an even number, the lower median: the mean of a finite and an infinite cost would be infinite
         return cls(log_ratio, np.sort(curves, axis=0)[(len(curves) - 1) // 2])
 

@@ -147,7 +147,7 @@ class Source:
 def _identifies(target: TargetRecord, number: str) -> bool:
     estimate = target.b_opt if number == "b_opt" else target.b_min
     return (
-        target.law == "revised"
+        target.law != "classic"
         and estimate is not None
         and estimate.status == "ok"
         and target.e_min is not None

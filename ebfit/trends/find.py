@@ -15,7 +15,7 @@ def find_trends(groups: Sequence[Group], confidence: float) -> Trends:
     Parameters
     ----------
     groups : sequence of Group
-        Fitted with the law `revised`; groups without a fitted target are passed over.
+        Fitted with a law that has B_min and B_opt; groups without a fitted target are passed over.
     confidence : float
         Of the intervals.
 

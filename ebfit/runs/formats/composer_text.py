@@ -87,10 +87,10 @@ def read(path: Path) -> list[RawLog]:
     interval = _eval_interval(log)
     ranks: dict[int | None, _Rank] = {}  # what is printed below a header is that of the same rank
     for record in log.records(_START, _ANCHOR):
-        rank = ranks.get(record.rank)
-        if rank is None:
-            rank = ranks[record.rank] = _Rank(found, interval)
-        rank.take(record)
+        number_of_rank = record.rank
+        if number_of_rank not in ranks:
+            ranks[number_of_rank] = _Rank(found, interval)
+        ranks[number_of_rank].take(record)
     for rank in ranks.values():
         rank.finish_step()
     rows = found.rows()

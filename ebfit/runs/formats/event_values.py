@@ -170,7 +170,7 @@ class EventReader:
             except self._not_an_event:
                 return
             values = event.summary.value
-            same = len(values) == 1 and values[0].tag == value.tag and _float32(values[0]) == other
+            same = len(values) == 1 and _float32(values[0]) == other
             if not same or event.step or event.wall_time:
                 return
         tag = self.scalars.number_of(value.tag) if is_wanted(value.tag) else _NOT_WANTED

@@ -40,9 +40,9 @@ from ebfit.runs.formats.versions import (
     Beginning,
     End,
     VersionLog,
+    about_versions,
     facts_of_hparams,
     number_of,
-    resumed_in,
 )
 from ebfit.runs.raw_log import RawLog, numbers
 
@@ -114,8 +114,7 @@ def read_pieces(paths: Sequence[Path]) -> list[RawLog]:
     for log in logs:
         dropped.update(log.dropped)
     warnings = [warning for log in logs for warning in log.warnings]
-    warnings += _versions(paths[0].name).missing(paths[0].parent)
-    warnings += resumed_in([path.parent for path in paths], [_begins([path]).update for path in paths])
+    warnings += about_versions([path.parent for path in paths], [_begins([path]) for path in paths])
     table = logs[0].table
     if len(logs) > 1:
         table = pa.concat_tables([_as_numbers(log.table) for log in logs], promote_options="default")

@@ -40,9 +40,9 @@ from ebfit.runs.formats.versions import (
     Beginning,
     End,
     VersionLog,
+    about_versions,
     facts_of_hparams,
     number_of,
-    resumed_in,
 )
 from ebfit.runs.raw_log import NotALogError, RawLog
 
@@ -98,8 +98,16 @@ def read_pieces(paths: Sequence[Path]) -> list[RawLog]:
         _read_file(path, file, reader, found)
     scalars = reader.scalars.in_time()
     folders = list(dict.fromkeys(path.parent for path in paths))
-    if len(folders) > 1:
-        scalars = _until_resumed(scalars, np.array([folders.index(path.parent) for path in paths]), found)
+    about: list[str] = []
+    if number_of(folders[0]) >= 0:
+        version_of = np.array([folders.index(path.parent) for path in paths])
+        measured = _measured(scalars)
+        steps_of = [
+            np.unique(scalars.steps[measured & (version_of[scalars.files] == version)]).tolist()
+            for version in range(len(folders))
+        ]
+        about = about_versions(folders, [_beginning(steps) for steps in steps_of])
+        scalars = _until_resumed(scalars, version_of, found)
     scalars = _without_purged(scalars, found)
     runs = runs_of(scalars)
     hardly_begun = 0
@@ -116,7 +124,7 @@ def read_pieces(paths: Sequence[Path]) -> list[RawLog]:
         dropped: Counter[str] = sum((found.dropped[file] for file in files), Counter())
         warnings = [warning for file in files for warning in found.warnings[file]]
         if index == 1:
-            warnings += _about_versions(folders)
+            warnings += about
         if index == len(runs):
             dropped[restarts.HARDLY_BEGUN] = hardly_begun
         log = _one_run(run)
@@ -259,17 +267,20 @@ def _event_files(folder: Path) -> tuple[Path, ...]:
 
 def _begins(paths: Sequence[Path]) -> Beginning:
     steps: set[int] = set()
-    begun = math.inf
-    for scalars in _beginnings(paths):
-        begun = min(begun, scalars.times.min(initial=math.inf))
+    at = math.inf
+    for scalars in _first_scalars(paths):
+        at = min(at, scalars.times.min(initial=math.inf))
         steps.update(scalars.steps[_measured(scalars)].tolist())
         if len(steps) >= _ENOUGH_STEPS:
             break
-    rising = sorted(steps)
-    return Beginning.of(rising, from_zero=count_from_zero(rising, resumed=True), at=begun)
+    return _beginning(sorted(steps), at)
 
 
-def _beginnings(paths: Sequence[Path]) -> Iterator[Scalars]:
+def _beginning(steps: Sequence[int], at: float | None = None) -> Beginning:
+    return Beginning.of(steps, from_zero=count_from_zero(steps, resumed=True), at=at)
+
+
+def _first_scalars(paths: Sequence[Path]) -> Iterator[Scalars]:
     """Yield the first scalars of event files, piece by piece; none of what cannot be read."""
     with suppress(BadInputError):
         for path in paths:
@@ -296,11 +307,3 @@ def _ends(paths: Sequence[Path]) -> End | None:
 
 
 _VERSIONS = VersionLog(_event_files, _begins, _ends)
-
-
-def _about_versions(folders: Sequence[Path]) -> list[str]:
-    """Say how versions were taken for one run, and if the first of them is missing."""
-    if number_of(folders[0]) < 0:
-        return []
-    begins = [_begins(_event_files(folder)).update for folder in folders]
-    return [*_VERSIONS.missing(folders[0]), *resumed_in(folders, begins)]

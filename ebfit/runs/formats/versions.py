@@ -94,16 +94,6 @@ class VersionLog:
         )
         return _firsts(self, as_they_are).get(folder, folder)
 
-    def missing(self, folder: Path) -> list[str]:
-        """Say that a run lacks its beginning, if the first of its versions begins late."""
-        begins = self.begins(self.files(folder))
-        if not begins.late:
-            return []
-        return [
-            f"the log begins at step {begins.update:,}, as that of a run that was resumed. What came before is "
-            "missing: no earlier version beside it is clearly of the same run."
-        ]
-
 
 @lru_cache(maxsize=100)  # every version asks
 def _firsts(
@@ -148,14 +138,23 @@ def number_of(folder: Path) -> int:
     return int(version[1]) if version else -1
 
 
-def resumed_in(folders: Sequence[Path], updates: Sequence[int]) -> list[str]:
-    """Say which versions were taken for one run, in the order of their numbers, and where each of the later begins."""
+def about_versions(folders: Sequence[Path], begins: Sequence[Beginning]) -> list[str]:
+    """Say which versions were taken for one run, in the order of their numbers, and if what came before is missing."""
+    said = []
+    if begins[0].late:
+        said.append(
+            f"the log begins at step {begins[0].update:,}, as that of a run that was resumed. What came before is "
+            "missing: no earlier version beside it is clearly of the same run."
+        )
     later = [
-        f"{folder.name} from step {update:,}" for folder, update in zip(folders[1:], updates[1:], strict=True)
+        f"{folder.name} from step {begin.update:,}"
+        for folder, begin in zip(folders[1:], begins[1:], strict=True)
     ]
-    if not later:
-        return []
-    return [f"{folders[0].name} goes on in {', in '.join(later)}: taken for one run that was resumed."]
+    if later:
+        said.append(
+            f"{folders[0].name} goes on in {', in '.join(later)}: taken for one run that was resumed."
+        )
+    return said
 
 
 def facts_of_hparams(folder: Path) -> Facts | None:
