@@ -14,6 +14,7 @@ from typing import Any
 from ebfit import __version__
 from ebfit.errors import BadInputError
 from ebfit.files import (
+    ROUNDING,
     Diff,
     DiffSide,
     Estimate,
@@ -33,9 +34,6 @@ from ebfit.files import (
     Trends,
 )
 
-# A batch size that differs by less, or an exponent, comes from another machine's rounding: it has not moved, however
-# narrow an interval is (of data without noise, as narrow as rounding).
-ROUNDING = 1e-3
 _SAME_LOSS = 1e-9  # relative
 _LINES: tuple[OverTokens, ...] = ("b_min_vs_tokens", "b_opt_vs_tokens")
 _SENTENCES = {"loss_reason"}  # settings that are told in words and follow from others

@@ -5,6 +5,7 @@ Programs may rely on the keys here; a change that breaks them raises the number 
 
 from ebfit.files.base import Estimate, Input, OverTokens, Status, Text, Tokens, UnknownTokens, sha256, to_json
 from ebfit.files.diff import (
+    ROUNDING,
     Diff,
     DiffSide,
     GrowthChange,
@@ -23,6 +24,7 @@ from ebfit.files.truth import Truth, TruthRecord
 
 __all__ = [
     "FAR",
+    "ROUNDING",
     "Agreement",
     "BatchOfLoss",
     "Comparison",

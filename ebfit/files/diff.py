@@ -6,6 +6,10 @@ from pydantic import Field
 
 from ebfit.files.base import Document, Estimate, OverTokens, Text
 
+# A batch size that differs by less, or an exponent, comes from another machine's rounding: it has not moved, however
+# narrow an interval is (of data without noise, as narrow as rounding).
+ROUNDING = 1e-3
+
 
 class NumberChange(Document):
     """A number in two fits.

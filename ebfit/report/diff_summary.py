@@ -10,8 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ebfit.changes import ROUNDING
-from ebfit.files import Diff, DiffSide, Estimate, GrowthChange, LoneTarget, NumberChange
+from ebfit.files import ROUNDING, Diff, DiffSide, Estimate, GrowthChange, LoneTarget, NumberChange
 from ebfit.report.numbers import NOT_IDENTIFIED, estimate_text, loss_texts
 from ebfit.text import printable, short
 
