@@ -18,8 +18,9 @@ __version__ = version("ebfit")
 if TYPE_CHECKING:
     from ebfit.api import fit
     from ebfit.batch_plan import BatchPlan, PlanError, Stage
+    from ebfit.changes import diff
     from ebfit.errors import BadInputError, CannotAnswerError, EbfitError
-    from ebfit.files import Fit, Plan
+    from ebfit.files import Diff, Fit, Plan
     from ebfit.points import PointsTable, read_points
     from ebfit.runs import ReadOptions, Run, read_runs
     from ebfit.schedule.planning import plan
@@ -28,6 +29,7 @@ _HOME = {
     "BadInputError": "ebfit.errors",
     "BatchPlan": "ebfit.batch_plan",
     "CannotAnswerError": "ebfit.errors",
+    "Diff": "ebfit.files",
     "EbfitError": "ebfit.errors",
     "Fit": "ebfit.files",
     "Plan": "ebfit.files",
@@ -36,6 +38,7 @@ _HOME = {
     "ReadOptions": "ebfit.runs",
     "Run": "ebfit.runs",
     "Stage": "ebfit.batch_plan",
+    "diff": "ebfit.changes",
     "fit": "ebfit.api",
     "plan": "ebfit.schedule.planning",
     "read_points": "ebfit.points",
@@ -46,6 +49,7 @@ __all__ = [
     "BadInputError",
     "BatchPlan",
     "CannotAnswerError",
+    "Diff",
     "EbfitError",
     "Fit",
     "Plan",
@@ -55,6 +59,7 @@ __all__ = [
     "Run",
     "Stage",
     "__version__",
+    "diff",
     "fit",
     "plan",
     "read_points",

@@ -1,12 +1,14 @@
 """Files that would take more memory or time than any log does are refused in a sentence, before they have taken it."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from ebfit.errors import BadInputError
 from ebfit.runs import ReadOptions, read_runs
-from ebfit.runs.formats import csv_table
+from ebfit.runs.formats import csv_table, json_columns, json_lines, lightning_csv
+from ebfit.runs.formats.limits import MAX_CELLS
 
 QUIET = ReadOptions(batch_tokens=64, warmup_steps=1)
 
@@ -30,3 +32,77 @@ def test_a_table_with_a_column_for_every_letter_of_a_book(tmp_path: Path):
     path = _table(tmp_path / "b64.csv", csv_table.MAX_COLUMNS, rows=6)
     with pytest.raises(BadInputError, match=r"b64\.csv: more than 100,000 columns\. Export those"):
         read_runs([path], QUIET)
+
+
+RECORDS = range(1, 10_001)
+
+
+def _log(path: Path, more: dict[int, str] | None = None, key: str = "") -> Path:
+    """Write JSON lines or a list of records, each with a key of its own if one is given, and further keys in some."""
+    lines = [
+        f'{{"step": {n}, "loss": {4 - n / 1e5}'
+        + (f', "{key % n}": 1.5' if key else "")
+        + (more or {}).get(n, "")
+        + "}"
+        for n in RECORDS
+    ]
+    path.write_text("[" + ",\n".join(lines) + "]" if path.suffix == ".json" else "\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("name", ["b64.jsonl", "b64.json"])
+def test_records_that_each_have_a_key_of_their_own(tmp_path: Path, name: str):
+    """Columns with all their gaps were 5 GB of a file of 300 KB; with more records they filled any memory."""
+    path = _log(tmp_path / name, key="sample_%d")
+    [run] = read_runs([path], QUIET)
+    assert run.train.steps.tolist() == list(RECORDS)
+    assert run.train.loss.tolist() == [4 - n / 1e5 for n in RECORDS]
+    [raw] = (json_lines if name.endswith("l") else json_columns).read(path)
+    assert 3 < len(raw.table.column_names) <= MAX_CELLS / len(RECORDS)
+
+
+def test_a_loss_of_another_name_in_every_record(tmp_path: Path):
+    with pytest.raises(
+        BadInputError, match=r"b64\.jsonl: 10,00. different keys of losses and the like in 10,000"
+    ):
+        read_runs([_log(tmp_path / "b64.jsonl", key="val_%d_loss")], QUIET)
+
+
+def test_one_record_of_very_many_keys_among_others(tmp_path: Path):
+    """Each of its keys became a column as long as the log."""
+    many = "".join(f', "layers.{index}.norm": 1.5' for index in range(60_000))
+    path = _log(tmp_path / "b64.jsonl", {5000: many})
+    [run] = read_runs([path], QUIET)
+    assert run.train.steps.tolist() == list(RECORDS)
+    assert not run.dropped
+    [raw] = json_lines.read(path)
+    assert len(raw.table.column_names) * len(RECORDS) <= MAX_CELLS
+
+
+def test_a_document_larger_than_is_parsed_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(json_columns, "MAX_DOCUMENT_BYTES", 2**20)
+    state = {"global_step": 1, "log_history": [{"step": n, "loss": 4.0, "note": "x" * 99} for n in RECORDS]}
+    for name, content in (
+        ("b64.json", [{"step": n, "loss": 4.0, "note": "x" * 99} for n in RECORDS]),
+        ("s.json", state),
+    ):
+        path = tmp_path / name
+        path.write_text(json.dumps(content))
+        with pytest.raises(BadInputError, match=rf"{name}: one JSON document of more than 1 MiB"):
+            read_runs([path], QUIET)
+
+
+def test_a_document_of_more_values_than_a_log_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A list of 2 bytes a number takes thirty times its size."""
+    monkeypatch.setattr(json_columns, "MAX_DOCUMENT_VALUES", 10**6)
+    path = tmp_path / "b64.json"
+    path.write_text('{"step": [' + "1," * 10**6 + '1], "loss": [1]}')
+    with pytest.raises(BadInputError, match=r"b64\.json: more than 1 million values"):
+        read_runs([path], QUIET)
+
+
+def test_a_cell_longer_than_the_parser_allows_in_a_table_with_two_headers(tmp_path: Path):
+    path = tmp_path / "metrics.csv"
+    path.write_text("step,loss\n1,2.0\nstep,loss,lr\n2,1.9," + "9" * 200_000 + "\n")
+    with pytest.raises(BadInputError, match=r"metrics\.csv: cannot be read as CSV \(field larger"):
+        lightning_csv.read(path)

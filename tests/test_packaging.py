@@ -116,6 +116,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "fitting",
         "trends",
     },
+    "changes": {"files"},
     "report": {"files", "laws"},
     "sweep": {"files"},
     "simulate": {"files", "laws", "runs"},

@@ -4,6 +4,18 @@ Programs may rely on the keys here; a change that breaks them raises the number 
 """
 
 from ebfit.files.base import Estimate, Input, OverTokens, Status, Text, Tokens, UnknownTokens, sha256, to_json
+from ebfit.files.diff import (
+    ROUNDING,
+    Diff,
+    DiffSide,
+    GrowthChange,
+    InputChanges,
+    LoneTarget,
+    NumberChange,
+    Renamed,
+    SettingChange,
+    TargetChange,
+)
 from ebfit.files.fit import Comparison, Fit, PointRecord, SecondOpinionRecord, SkippedTarget, TargetRecord
 from ebfit.files.plan import FAR, Plan, PlanComparison, PlanPrediction, PlanTrends, StageRecord
 from ebfit.files.run import CurveRecord, Inspection, RunDocument, RunOutcome, RunRecord
@@ -12,29 +24,39 @@ from ebfit.files.truth import Truth, TruthRecord
 
 __all__ = [
     "FAR",
+    "ROUNDING",
     "Agreement",
     "BatchOfLoss",
     "Comparison",
     "CurveRecord",
+    "Diff",
+    "DiffSide",
     "Estimate",
     "Fit",
     "GroupTrends",
+    "GrowthChange",
     "Input",
+    "InputChanges",
     "Inspection",
+    "LoneTarget",
     "LossTrend",
+    "NumberChange",
     "OverTokens",
     "Plan",
     "PlanComparison",
     "PlanPrediction",
     "PlanTrends",
     "PointRecord",
+    "Renamed",
     "RunDocument",
     "RunOutcome",
     "RunRecord",
     "SecondOpinionRecord",
+    "SettingChange",
     "SkippedTarget",
     "StageRecord",
     "Status",
+    "TargetChange",
     "TargetRecord",
     "Text",
     "Tokens",

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer
 
-from ebfit.files.base import Document, Estimate, File, Input, Text, Tokens
+from ebfit.files.base import Document, Estimate, File, Finite, Input, Text, Tokens
 from ebfit.files.run import RunRecord
 from ebfit.files.trend import Trends
 
@@ -34,7 +34,7 @@ class SecondOpinionRecord(Document):
 class TargetRecord(Document):
     """The law fitted at one target loss."""
 
-    loss: float
+    loss: Finite
     group: Text | None = None
     law: str
     b_min: Estimate | None = None
@@ -60,7 +60,7 @@ class TargetRecord(Document):
 class SkippedTarget(Document):
     """A target loss that was asked for and not fitted, with the reason."""
 
-    loss: float
+    loss: Finite
     group: Text | None = None
     reason: Text
 

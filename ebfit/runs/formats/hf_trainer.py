@@ -25,7 +25,7 @@ from ebfit.errors import BadInputError
 from ebfit.runs.facts import Facts
 from ebfit.runs.formats.bytes_of import as_text
 from ebfit.runs.formats.json_columns import parse_document
-from ebfit.runs.formats.json_lines import table_of_records
+from ebfit.runs.formats.sparse_columns import table_of_records
 from ebfit.runs.raw_log import RawLog
 
 NAME = "hf_trainer"
@@ -124,9 +124,8 @@ class _State:
 
     def raw_log(self, *, alone: bool) -> RawLog:
         path, folder = self.path, run_of(self.path)
-        rows = [_row(record) for record in self.records]
         return RawLog(
-            table_of_records(rows),
+            table_of_records(map(_row, self.records), path),
             lambda row: f"record {row + 1} of log_history",
             facts=Facts(path.name, batch_hint=self._batch_hint()),
             name=folder.absolute().name if alone else f"{folder.absolute().name}/{path.parent.name}",

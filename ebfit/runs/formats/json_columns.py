@@ -5,17 +5,20 @@ with steps of its own; ``config`` beside them says how the run was set up. An ar
 """
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from ebfit.errors import BadInputError
 from ebfit.runs.columns import step_column
 from ebfit.runs.facts import Facts, facts_from
-from ebfit.runs.formats.bytes_of import as_text, read_bytes
-from ebfit.runs.formats.json_lines import table_of_records
+from ebfit.runs.formats.bytes_of import as_text, open_log
+from ebfit.runs.formats.limits import MAX_DOCUMENT_BYTES, MAX_DOCUMENT_VALUES
+from ebfit.runs.formats.sparse_columns import table_of_records, to_float
 from ebfit.runs.raw_log import NotALogError, RawLog
 
 NAME = "json_columns"
@@ -45,7 +48,7 @@ def read(path: Path) -> list[RawLog]:
     config = document.get("config") if isinstance(document, dict) else None
     history = document.get("history", document) if isinstance(document, dict) else document
     if isinstance(history, list) and any(isinstance(record, dict) for record in history):
-        table = table_of_records([record for record in history if isinstance(record, dict)])
+        table = table_of_records((record for record in history if isinstance(record, dict)), path)
         return [RawLog(table, lambda row: f"record {row + 1}", facts=_facts(config, path))]
     groups = dict(_groups(history)) if isinstance(history, dict) else {}
     if not groups:
@@ -77,9 +80,20 @@ def parse_document(path: Path) -> Any:
     Raises
     ------
     BadInputError
-        If it is not valid JSON.
+        If it is not valid JSON, or more than is read at once (see `limits`).
     """
-    data = read_bytes(path)
+    with open_log(path) as file:
+        data = file.read(MAX_DOCUMENT_BYTES + 1)
+    if len(data) > MAX_DOCUMENT_BYTES:
+        raise BadInputError(
+            f"{path}: one JSON document of more than {MAX_DOCUMENT_BYTES // 2**20} MiB. Log less often, or write JSON "
+            "lines."
+        )
+    if data.count(b",") > MAX_DOCUMENT_VALUES:
+        raise BadInputError(
+            f"{path}: more than {MAX_DOCUMENT_VALUES // 10**6} million values in one JSON document. Log less often, or "
+            "write JSON lines."
+        )
     try:
         return json.loads(data.decode("utf-8-sig", errors="replace"), parse_int=float)
     except json.JSONDecodeError as error:
@@ -119,11 +133,17 @@ def _group_table(group: str, lists: dict[str, list[Any]]) -> tuple[Any, list[str
         for name, values in lists.items()
         if len(values) == length
     }
-    records = [dict(zip(fitting, row, strict=True)) for row in zip(*fitting.values(), strict=True)]
     unequal = [
         f"{group}/{name}" if group else name for name, values in lists.items() if len(values) != length
     ]
-    return table_of_records(records), unequal
+    return pa.table({name: _column(values) for name, values in fitting.items()}), unequal
+
+
+def _column(values: list[Any]) -> Any:
+    """Make a column of a list: NaN where a text is no number, null where there is neither."""
+    empty = [isinstance(value, bool) or not isinstance(value, int | float | str) for value in values]
+    cells = [math.nan if skip else to_float(value) for value, skip in zip(values, empty, strict=True)]
+    return pa.array(cells, pa.float64(), mask=np.array(empty), from_pandas=False)
 
 
 def _facts(config: Any, path: Path) -> Facts | None:

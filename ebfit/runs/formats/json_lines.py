@@ -1,17 +1,19 @@
 """JSON lines: one object per line. Nested objects are flattened, ``{"train": {"loss": 2}}`` to ``train/loss``."""
 
+import io
 import json
-import math
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.json
 
 from ebfit.errors import BadInputError
-from ebfit.runs.formats.bytes_of import as_text, last_line, native_bytes, native_file, open_log, read_bytes
+from ebfit.runs.formats.bytes_of import as_text, last_line, native_bytes, native_file, read_bytes
+from ebfit.runs.formats.json_shape import is_beyond_pyarrow
+from ebfit.runs.formats.sparse_columns import SparseColumns
 from ebfit.runs.raw_log import RawLog
 
 NAME = "jsonl"
@@ -19,8 +21,6 @@ TRAINER = "any that writes JSON lines"
 EXAMPLE = '{"step": 10, "train/loss": 3.2, "lr": 0.0003}'
 _BLOCK = 4 * 2**20
 _MAX_LINE = 64 * 2**20
-_MAX_OPENINGS = 1000
-_MAX_DEPTH = 50
 _BOM = b"\xef\xbb\xbf"
 _NOT_NUMBERS = ("NaN", "nan", "Infinity", "-Infinity", "inf", "-inf")
 
@@ -57,15 +57,16 @@ def read(path: Path) -> list[RawLog]:
     if cut.strip() and _record(cut) is None:
         dropped["truncated last line"] = 1  # a killed run leaves it half written
     table = lines = None
-    if not dropped and not _may_be_too_deep(path):
+    beyond_pyarrow = is_beyond_pyarrow(path)
+    if not dropped and not beyond_pyarrow:
         table = _parse_fast(native_file(path))
     if table is None:
         data = read_bytes(path)
         data = data[: len(data) - len(cut)] if dropped else data
-        if not _may_be_too_deep(path):
+        if not beyond_pyarrow:
             table = _parse_fast(native_bytes(data)) or _parse_fast(native_bytes(_with_bare_nan(data)))
         if table is None:
-            table, lines, bad = _parse_line_by_line(data)
+            table, lines, bad = _parse_line_by_line(data, path)
             if bad:
                 dropped["not a JSON object"] = bad
     if table.num_rows == 0:
@@ -86,28 +87,6 @@ def _parse_fast(source: Any) -> Any | None:
         return flattened(pyarrow.json.read_json(source, options))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError):
         return None
-
-
-def _may_be_too_deep(path: Path) -> bool:
-    """Tell whether so many brackets open on a line that pyarrow's parser, which is recursive, may crash."""
-    opened = 0
-    with open_log(path) as file:
-        while piece := file.read(_BLOCK):
-            start = 0
-            while start < len(piece):
-                # A line of so few bytes cannot open too many; the search from the right takes many lines at once.
-                end = piece.rfind(b"\n", start, start + _MAX_OPENINGS)
-                if end < 0:
-                    end = piece.find(b"\n", start)
-                    line = piece[start : end if end >= 0 else len(piece)]
-                    opened += line.count(b"{") + line.count(b"[")
-                    if opened > _MAX_OPENINGS:
-                        return True
-                if end < 0:
-                    break
-                opened = 0
-                start = end + 1
-    return False
 
 
 def _with_bare_nan(data: bytes) -> bytes:
@@ -135,63 +114,21 @@ def flattened(table: Any) -> Any:
     return pa.table(columns, names=names)
 
 
-def _parse_line_by_line(data: bytes) -> tuple[Any, list[int], int]:
+def _parse_line_by_line(data: bytes, path: Path) -> tuple[Any, Sequence[int], int]:
     """Parse what pyarrow refuses: mixed types, repeated keys, damaged lines. Return table, line numbers, bad lines."""
-    records: list[dict[str, Any]] = []
-    line_numbers: list[int] = []
+    columns = SparseColumns()
+    line_numbers = array("q")
     bad = 0
-    for number, line in enumerate(data.split(b"\n"), start=1):
+    for number, line in enumerate(io.BytesIO(data), start=1):
         if not line.strip():
             continue
         record = _record(line)
         if isinstance(record, dict):
-            records.append(record)
+            columns.add(record)
             line_numbers.append(number)
         else:
             bad += 1
-    return table_of_records(records), line_numbers, bad
-
-
-def table_of_records(records: Sequence[Mapping[str, Any]]) -> Any:
-    """Make a table of the numbers in a list of JSON objects, nested ones flattened.
-
-    Returns
-    -------
-    pyarrow.Table
-        Of float columns; null where a record does not have the key, NaN where its value is no number.
-    """
-    columns: dict[str, dict[int, float]] = {}
-    for row, record in enumerate(records):
-        for name, value in _cells(record):
-            columns.setdefault(name, {})[row] = value
-    return pa.table({name: _column(cells, len(records)) for name, cells in columns.items()})
-
-
-def _column(cells: dict[int, float], rows: int) -> Any:
-    values = np.full(rows, np.nan)
-    empty = np.ones(rows, dtype=bool)
-    at = np.fromiter(cells.keys(), dtype=np.int64, count=len(cells))
-    values[at] = np.fromiter(cells.values(), dtype=float, count=len(cells))
-    empty[at] = False
-    return pa.array(values, mask=empty, from_pandas=False)
-
-
-def _cells(record: Mapping[str, Any], prefix: str = "") -> list[tuple[str, float]]:
-    cells = []
-    for key, value in record.items():
-        name = f"{prefix}{key}"
-        if isinstance(value, dict) and prefix.count("/") < _MAX_DEPTH:
-            cells += _cells(value, f"{name}/")
-        elif isinstance(value, int | float | str) and not isinstance(value, bool):
-            cells.append((name, _to_float(value)))
-    return cells
-
-
-def _to_float(value: int | float | str) -> float:
-    try:
-        return float(value)
-    except (ValueError, OverflowError):
-        return math.nan
+    return columns.table(path), line_numbers, bad
 
 
 def _record(line: bytes) -> Any:

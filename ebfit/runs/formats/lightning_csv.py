@@ -32,8 +32,8 @@ from ebfit.errors import BadInputError
 from ebfit.runs.columns import normalised, surest_column
 from ebfit.runs.formats import csv_table
 from ebfit.runs.formats.bytes_of import read_bytes, read_head
-from ebfit.runs.formats.json_lines import table_of_records
 from ebfit.runs.formats.lightning_steps import count_from_zero
+from ebfit.runs.formats.sparse_columns import SparseColumns
 from ebfit.runs.formats.versions import (
     HPARAMS,
     TRAINED_AGAIN,
@@ -261,19 +261,24 @@ def _read_rows(path: Path) -> RawLog:
     if len(parts) < 2:
         (log,) = csv_table.read_whole(path)
         return log
-    records: list[dict[str, str]] = []
+    columns = SparseColumns()
     lines: list[int] = []
     wrong = 0
-    for first_line, part in parts:
-        names, *rows = list(csv.reader(part))
-        for line, row in enumerate(rows, start=first_line + 1):
-            if len(row) != len(names):
-                wrong += bool(row)
-                continue
-            records.append({name: cell for name, cell in zip(names, row, strict=True) if cell})
-            lines.append(line)
+    try:
+        for first_line, part in parts:
+            names, *rows = csv.reader(part)
+            for line, row in enumerate(rows, start=first_line + 1):
+                if len(row) != len(names):
+                    wrong += bool(row)
+                    continue
+                columns.add({name: cell for name, cell in zip(names, row, strict=True) if cell})
+                lines.append(line)
+    except csv.Error as error:
+        raise BadInputError(
+            f"{path}: cannot be read as CSV ({error}). Copy it again, or correct it."
+        ) from None
     return RawLog(
-        table_of_records(records),
+        columns.table(path),
         lambda row: f"line {lines[row]}",
         dropped={"wrong number of cells": wrong} if wrong else {},
     )
