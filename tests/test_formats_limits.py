@@ -1,6 +1,7 @@
 """Files that would take more memory or time than any log does are refused in a sentence, before they have taken it."""
 
 import json
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from ebfit.errors import BadInputError
 from ebfit.runs import ReadOptions, read_runs
 from ebfit.runs.formats import csv_table, json_columns, json_lines, lightning_csv
 from ebfit.runs.formats.limits import MAX_CELLS
+from ebfit.runs.formats.text_lines import TextLog
 
 QUIET = ReadOptions(batch_tokens=64, warmup_steps=1)
 
@@ -106,3 +108,34 @@ def test_a_cell_longer_than_the_parser_allows_in_a_table_with_two_headers(tmp_pa
     path.write_text("step,loss\n1,2.0\nstep,loss,lr\n2,1.9," + "9" * 200_000 + "\n")
     with pytest.raises(BadInputError, match=r"metrics\.csv: cannot be read as CSV \(field larger"):
         lightning_csv.read(path)
+
+
+def test_colour_codes_on_a_line_of_megabytes(tmp_path: Path):
+    """They were taken out of the whole line at once, and each piece between two of them was an object."""
+    data = b"[0m[1mx" * 2**19
+    tracemalloc.start()
+    text = TextLog(data).data
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert text.count(b"x") == 2**19
+    assert text.count(b"m") <= 8  # where a code was cut in two
+    assert peak < 40 * len(data)
+
+
+def test_json_lines_that_begin_with_a_byte_order_mark_and_hold_a_damaged_line(tmp_path: Path):
+    """The first record was lost with the mark."""
+    path = tmp_path / "b64.jsonl"
+    lines = [f'{{"step": {step}, "loss": {4 - step / 100}}}' for step in range(1, 41)]
+    path.write_bytes(b"\xef\xbb\xbf" + "\n".join([*lines, '{"step": oops}', ""]).encode())
+    [run] = read_runs([path], QUIET)
+    assert run.train.steps.tolist() == list(range(1, 41))
+    assert run.dropped == {"not a JSON object": 1}
+
+
+def test_a_table_that_is_nothing_but_headers_and_single_rows(tmp_path: Path):
+    """Counting the lines before each of them took a minute for two million."""
+    path = tmp_path / "metrics.csv"
+    path.write_text("".join(f"epoch,step,loss\n0,{step},{4 - step / 100}\n" for step in range(40)))
+    [raw] = lightning_csv.read(path)
+    assert raw.table.column("step").to_pylist() == list(range(1, 41))
+    assert raw.locate(39) == "line 80"

@@ -21,6 +21,7 @@ TRAINER = "any that writes JSON lines"
 EXAMPLE = '{"step": 10, "train/loss": 3.2, "lr": 0.0003}'
 _BLOCK = 4 * 2**20
 _MAX_LINE = 64 * 2**20
+_BLANK = b" \t\r\n"
 _BOM = b"\xef\xbb\xbf"
 _NOT_NUMBERS = ("NaN", "nan", "Infinity", "-Infinity", "inf", "-inf")
 
@@ -61,7 +62,7 @@ def read(path: Path) -> list[RawLog]:
     if not dropped and not beyond_pyarrow:
         table = _parse_fast(native_file(path))
     if table is None:
-        data = read_bytes(path)
+        data = read_bytes(path).removeprefix(_BOM)
         data = data[: len(data) - len(cut)] if dropped else data
         if not beyond_pyarrow:
             table = _parse_fast(native_bytes(data)) or _parse_fast(native_bytes(_with_bare_nan(data)))
@@ -132,8 +133,9 @@ def _parse_line_by_line(data: bytes, path: Path) -> tuple[Any, Sequence[int], in
 
 
 def _record(line: bytes) -> Any:
-    """Parse one line; None if it is not JSON."""
-    if len(line) > _MAX_LINE:
+    """Parse one line; None if it is no JSON object."""
+    # Text of another kind is told at a glance: to parse it would take a hundred times as long.
+    if len(line) > _MAX_LINE or not line.lstrip(_BLANK).startswith(b"{"):
         return None
     try:
         # Whole numbers as floats: Python refuses to make an int of thousands of digits.

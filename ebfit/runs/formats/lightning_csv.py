@@ -16,9 +16,10 @@ LitGPT writes such files with Fabric's CSVLogger, whose step is the caller's: th
 """
 
 import csv
+import io
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
@@ -51,6 +52,7 @@ TRAINER = "Lightning (CSVLogger), LitGPT"
 EXAMPLE = "<name>/version_0/metrics.csv: epoch,lr-AdamW,step,train_loss,val_loss"
 _ENOUGH_BYTES = 4 * 2**10
 _ENOUGH_STEPS = 5
+_MAX_HEADER_BYTES = 2**20
 # What is logged while validating or testing has the number of its batch for a step.
 _OF_A_BATCH = re.compile(r"(val|valid|validation|eval|dev|test)_(.*_)?step(_dataloader_idx_\d+)?")
 _OF_THE_OPTIMIZER = re.compile(r"lr-.*-(momentum|weight_decay)")
@@ -266,7 +268,8 @@ def _read_rows(path: Path) -> RawLog:
     wrong = 0
     try:
         for first_line, part in parts:
-            names, *rows = csv.reader(part)
+            rows = csv.reader(_lines(part))
+            names = next(rows)
             for line, row in enumerate(rows, start=first_line + 1):
                 if len(row) != len(names):
                     wrong += bool(row)
@@ -284,21 +287,29 @@ def _read_rows(path: Path) -> RawLog:
     )
 
 
-def _parts(data: bytes) -> list[tuple[int, list[str]]]:
-    """Return the lines from each header to the next, with the line number of the header, where there are several."""
+def _parts(data: bytes) -> list[tuple[int, bytes]]:
+    """Return the bytes from each header to the next, with the line number of the header, where there are several."""
     starts: list[int] = []
     at = data.find(b"step")
     while at >= 0:
         start = data.rfind(b"\n", 0, at) + 1
         end = data.find(b"\n", at)
         end = end if end >= 0 else len(data)
-        if b"step" in [cell.strip() for cell in data[start:end].split(b",")]:
+        if end - start < _MAX_HEADER_BYTES and b"step" in [
+            cell.strip() for cell in data[start:end].split(b",")
+        ]:
             starts.append(start)
         at = data.find(b"step", end)
     if len(starts) < 2:
         return []
     parts = []
+    line = 1 + data.count(b"\n", 0, starts[0])
     for start, end in pairwise([*starts, len(data)]):
-        text = data[start:end].decode("utf-8-sig", errors="replace").replace("\0", "")
-        parts.append((data.count(b"\n", 0, start) + 1, text.splitlines()))
+        parts.append((line, data[start:end]))
+        line += data.count(b"\n", start, end)
     return parts
+
+
+def _lines(part: bytes) -> Iterator[str]:
+    # Not all at once: as text and as cells they would take many times the file.
+    return io.StringIO(part.decode("utf-8-sig", errors="replace").replace("\0", ""), newline=None)

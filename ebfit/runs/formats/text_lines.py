@@ -31,7 +31,7 @@ _COLOURS = re.compile(
 )
 # Copied from a web page or a pager, the escape character is gone, or spelt out.
 _BARE_COLOURS = re.compile(rb"(?:\^\[|\\x1b|\\033|#033)?\[(?:\d{1,3};){0,4}\d{1,3}m")
-_COLOURED_BYTES = 2**20  # taking colours out of more at once takes several times as much memory
+_COLOURED_BYTES = 2**20  # taking colours out of more at once takes many times as much memory
 _RANK = re.compile(rb"\s*(?:\[[a-z_-]*(\d+)\]:?|(\d+):)(?=\s|\[|$)")
 _END_OF_LINE = re.compile(rb"[\r\n]")
 
@@ -199,7 +199,8 @@ def _without_colours(data: bytes) -> bytes:
     without = io.BytesIO()
     first = 0
     while first < len(data):
-        end = data.find(b"\n", first + _COLOURED_BYTES) + 1 or len(data)
+        at_most = first + 2 * _COLOURED_BYTES  # whether a line ends there or not
+        end = data.find(b"\n", first + _COLOURED_BYTES, at_most) + 1 or at_most
         without.write(colours.sub(b"", data[first:end]))
         first = end
     return without.getvalue()
