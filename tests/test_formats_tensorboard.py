@@ -18,7 +18,7 @@ from torch.utils.tensorboard import SummaryWriter
 
 from ebfit.errors import BadInputError
 from ebfit.runs import ReadOptions, read_logs, read_runs
-from ebfit.runs.formats import FORMATS, sniff, tensorboard, tensorboard_scalars
+from ebfit.runs.formats import FORMATS, many_columns, sniff, tensorboard
 from ebfit.runs.formats.tfrecord import Block, TornRecord, blocks, first_record, masked_crc
 
 STEPS = range(10, 401, 10)
@@ -177,7 +177,7 @@ def test_steps_of_lightning_count_from_zero(tmp_path: Path):
 
 
 def test_of_thousands_of_tags_what_a_run_needs_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(tensorboard_scalars, "MAX_CELLS", 100)
+    monkeypatch.setattr(many_columns, "MAX_CELLS", 100)
     events = [scalar(f"layer_{index}/norm", 1.0, step, 1.0) for step in STEPS for index in range(5)]
     write_events(tmp_path / "b64", events + _losses(4.0))
     [run] = read_runs([tmp_path], QUIET)

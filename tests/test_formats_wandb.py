@@ -57,6 +57,12 @@ def test_names_of_runs_are_split_from_the_right(tmp_path: Path):
     assert (run.name, run.batch_tokens, run.lr) == ("wsd - 85M - bs64 - lr3e-4", 64 * 128, 3e-4)
 
 
+def test_a_run_whose_name_holds_more_semicolons_than_the_chart_has_commas(tmp_path: Path):
+    chart = _chart(tmp_path / "x.csv", {"bs64;wsd;lr3e-4;;;;; - train/loss": _curve(4.0)})
+    [run] = read_runs([chart], WITH_LENGTH)
+    assert (run.name, run.batch_tokens) == ("bs64;wsd;lr3e-4;;;;;", 64 * 128)
+
+
 def test_the_name_of_the_run_says_more_than_that_of_the_file(tmp_path: Path):
     chart = _chart(tmp_path / "bs8_seed1.csv", {"bs64_seed2 - train/loss": _curve(4.0)})
     [run] = read_runs([chart], WITH_LENGTH)

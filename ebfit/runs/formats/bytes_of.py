@@ -14,10 +14,9 @@ from typing import IO, Any, cast
 import pyarrow as pa
 
 from ebfit.errors import BadInputError
+from ebfit.runs.formats.limits import MAX_LOG_BYTES, MAX_UNPACKED_BYTES
 
 HEAD_BYTES = 64 * 2**10
-MAX_LOG_BYTES = 8 * 2**30
-MAX_UNPACKED_BYTES = 256 * 2**20  # a table takes many times that in memory
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _LOOKED_AT = 8 * 2**10

@@ -26,16 +26,16 @@ from ebfit.runs.formats.bytes_of import (
     open_log,
     read_bytes,
 )
+from ebfit.runs.formats.limits import MAX_COLUMNS
 from ebfit.runs.raw_log import NotALogError, RawLog
 
 NAME = "csv"
 TRAINER = "any that writes a table, and table exports of W&B"
 EXAMPLE = "step,train_loss,val_loss,lr"
+_QUOTED = re.compile(r'"[^"]*"')
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|$)")
 _PIECE = 2**20
 _MAX_HEADER_BYTES = 16 * 2**20
-# W&B's tables have thousands; for every column there is a parser.
-MAX_COLUMNS = 100_000
 # "nan" is not among them: a loss that is not a number is told apart from a cell with nothing in it.
 _EMPTY_CELLS = ["", "null", "NULL", "Null", "None", "none", "NA", "N/A", "n/a", "-"]
 
@@ -271,7 +271,7 @@ def find_header(head: bytes) -> Header | None:
         shown = line[0].decode("utf-8-sig", errors="replace")
         if not shown.strip() or shown.lstrip().startswith("#"):
             continue
-        delimiter = max(",;\t", key=shown.count)
+        delimiter = max(",;\t", key=_QUOTED.sub("", shown).count)
         try:
             names = [name.strip() for name in next(csv.reader([shown], delimiter=delimiter))]
         except csv.Error:

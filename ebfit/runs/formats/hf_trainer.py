@@ -124,15 +124,16 @@ class _State:
 
     def raw_log(self, *, alone: bool) -> RawLog:
         path, folder = self.path, run_of(self.path)
+        table, warnings = table_of_records(map(_row, self.records), path)
         return RawLog(
-            table_of_records(map(_row, self.records), path),
+            table,
             lambda row: f"record {row + 1} of log_history",
             facts=Facts(path.name, batch_hint=self._batch_hint()),
             name=folder.absolute().name if alone else f"{folder.absolute().name}/{path.parent.name}",
             folder=folder,
             train_window="interval",
             dropped={"not a JSON object": self.no_objects} if self.no_objects else {},
-            warnings=self._warnings(),
+            warnings=[*self._warnings(), *warnings],
         )
 
     def _batch_hint(self) -> str:

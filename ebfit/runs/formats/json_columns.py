@@ -18,6 +18,7 @@ from ebfit.runs.columns import step_column
 from ebfit.runs.facts import Facts, facts_from
 from ebfit.runs.formats.bytes_of import as_text, open_log
 from ebfit.runs.formats.limits import MAX_DOCUMENT_BYTES, MAX_DOCUMENT_VALUES
+from ebfit.runs.formats.many_columns import columns_to_read
 from ebfit.runs.formats.sparse_columns import table_of_records, to_float
 from ebfit.runs.raw_log import NotALogError, RawLog
 
@@ -48,8 +49,8 @@ def read(path: Path) -> list[RawLog]:
     config = document.get("config") if isinstance(document, dict) else None
     history = document.get("history", document) if isinstance(document, dict) else document
     if isinstance(history, list) and any(isinstance(record, dict) for record in history):
-        table = table_of_records((record for record in history if isinstance(record, dict)), path)
-        return [RawLog(table, lambda row: f"record {row + 1}", facts=_facts(config, path))]
+        table, warnings = table_of_records((record for record in history if isinstance(record, dict)), path)
+        return [RawLog(table, lambda row: f"record {row + 1}", facts=_facts(config, path), warnings=warnings)]
     groups = dict(_groups(history)) if isinstance(history, dict) else {}
     if not groups:
         raise NotALogError(f"{path}: JSON, but it holds no lists of numbers. Name a log.")
@@ -58,7 +59,8 @@ def read(path: Path) -> list[RawLog]:
         table, unequal = _group_table(name, lists)
         tables.append(table)
         skipped += unequal
-    warnings = []
+    names = list(dict.fromkeys(name for table in tables for name in table.column_names))
+    wanted, warnings = columns_to_read(names, sum(table.num_rows for table in tables), path, "lists")
     if skipped:
         shown = ", ".join(skipped[:3]) + (" ..." if len(skipped) > 3 else "")
         warnings.append(f"lists that are not as long as their steps were left out ({shown}).")
@@ -70,6 +72,8 @@ def read(path: Path) -> list[RawLog]:
         group = max(index for index, start in enumerate(starts[:-1]) if start <= row)
         return f"entry {row - starts[group] + 1} of {list(groups)[group] or 'the lists'}"
 
+    kept = set(wanted)
+    tables = [table.select([name for name in table.column_names if name in kept]) for table in tables]
     table = pa.concat_tables(tables, promote_options="permissive")
     return [RawLog(table, locate, facts=_facts(config, path), warnings=warnings)]
 

@@ -58,6 +58,7 @@ def read(path: Path) -> list[RawLog]:
     if cut.strip() and _record(cut) is None:
         dropped["truncated last line"] = 1  # a killed run leaves it half written
     table = lines = None
+    warnings: list[str] = []
     beyond_pyarrow = is_beyond_pyarrow(path)
     if not dropped and not beyond_pyarrow:
         table = _parse_fast(native_file(path))
@@ -67,7 +68,7 @@ def read(path: Path) -> list[RawLog]:
         if not beyond_pyarrow:
             table = _parse_fast(native_bytes(data)) or _parse_fast(native_bytes(_with_bare_nan(data)))
         if table is None:
-            table, lines, bad = _parse_line_by_line(data, path)
+            table, warnings, lines, bad = _parse_line_by_line(data, path)
             if bad:
                 dropped["not a JSON object"] = bad
     if table.num_rows == 0:
@@ -78,7 +79,7 @@ def read(path: Path) -> list[RawLog]:
     def locate(row: int) -> str:
         return f"line {lines[row] if lines is not None else _line_of_row(read_bytes(path), row)}"
 
-    return [RawLog(table, locate, dropped=dropped)]
+    return [RawLog(table, locate, dropped=dropped, warnings=warnings)]
 
 
 def _parse_fast(source: Any) -> Any | None:
@@ -115,8 +116,19 @@ def flattened(table: Any) -> Any:
     return pa.table(columns, names=names)
 
 
-def _parse_line_by_line(data: bytes, path: Path) -> tuple[Any, Sequence[int], int]:
-    """Parse what pyarrow refuses: mixed types, repeated keys, damaged lines. Return table, line numbers, bad lines."""
+def _parse_line_by_line(data: bytes, path: Path) -> tuple[Any, list[str], Sequence[int], int]:
+    """Parse what pyarrow refuses: mixed types, repeated keys, damaged lines.
+
+    Returns
+    -------
+    pyarrow.Table
+    list of str
+        What there is to say of it.
+    sequence of int
+        Line numbers of its rows.
+    int
+        Lines that are no records.
+    """
     columns = SparseColumns()
     line_numbers = array("q")
     bad = 0
@@ -129,7 +141,7 @@ def _parse_line_by_line(data: bytes, path: Path) -> tuple[Any, Sequence[int], in
             line_numbers.append(number)
         else:
             bad += 1
-    return columns.table(path), line_numbers, bad
+    return *columns.table(path), line_numbers, bad
 
 
 def _record(line: bytes) -> Any:

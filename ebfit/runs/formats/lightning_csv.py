@@ -280,10 +280,12 @@ def _read_rows(path: Path) -> RawLog:
         raise BadInputError(
             f"{path}: cannot be read as CSV ({error}). Copy it again, or correct it."
         ) from None
+    table, warnings = columns.table(path)
     return RawLog(
-        columns.table(path),
+        table,
         lambda row: f"line {lines[row]}",
         dropped={"wrong number of cells": wrong} if wrong else {},
+        warnings=warnings,
     )
 
 

@@ -25,9 +25,6 @@ _MAGIC = b"PAR1"
 _OF_NUMBERS = {"FLOAT", "DOUBLE", "INT32", "INT64"}
 _NUMBERS = {"NONE", "INT", "DECIMAL", "UNKNOWN"}
 _TEXT = {"NONE", "STRING", "JSON"}
-# A file of a few bytes can hold any number of rows, if they are all the same. A log of every layer is not meant to be
-# kept in memory, either.
-MAX_CELLS = 50_000_000
 
 
 def sniff(head: bytes, path: Path) -> bool:
@@ -61,14 +58,12 @@ def _read(path: Path) -> RawLog:
     if not look_like_a_log(numeric + text):
         raise NotALogError(f"{path}: a Parquet file without a step or a loss among its columns. Name a log.")
     rows = file.metadata.num_rows
-    numeric, warnings = columns_to_read(numeric, rows, MAX_CELLS)
-    if rows * len(numeric + text) > MAX_CELLS:
-        raise BadInputError(f"{path}: {rows:,} rows, more than any log has. Save a row per logged step.")
+    wanted, warnings = columns_to_read(numeric + text, rows, path)
     if rows == 0:
         raise BadInputError(f"{path}: no rows. Delete it if the run never started.")
     # Text stays packed: what is repeated a million times takes no more room than once.
     file = pq.ParquetFile(native_file(path), read_dictionary=text)
-    table = file.read(columns=numeric + text)
+    table = file.read(columns=wanted)
     table.validate(full=bool(text))  # of packed text, as its places are not checked as they are read
     table = flattened(table)
     columns = [_as_numbers(column) for column in table.columns]

@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ebfit.errors import BadInputError
-from ebfit.runs.columns import may_have_a_role
-from ebfit.runs.formats.limits import MAX_CELLS
+from ebfit.runs.formats.many_columns import columns_to_read
 
 _MAX_DEPTH = 50
 
@@ -28,29 +26,28 @@ class SparseColumns:
         self._add(record, "", 0)
         self.rows += 1
 
-    def table(self, path: Path) -> Any:
-        """Return the rows as a pyarrow.Table of float columns.
+    def table(self, path: Path) -> tuple[Any, list[str]]:
+        """Return the rows as a table, which with all its gaps may be many times as large as the file.
 
-        Null where a record does not have the key, NaN where its value is no number. With gaps and all, they may be
-        many times as large as the file: then those that a run needs are kept, and of others the fullest.
+        Parameters
+        ----------
+        path : Path
+            The file, for messages.
+
+        Returns
+        -------
+        pyarrow.Table
+            Of float columns: null where a record does not have the key, NaN where its value is no number.
+        list of str
+            A sentence if there are so many columns that only those were kept that a run needs.
 
         Raises
         ------
         BadInputError
-            If it is too large even so. `path` is the file that it names.
+            If these are more than any log has.
         """
-        names = list(self._columns)
-        at_most = MAX_CELLS // max(self.rows, 1)
-        if len(names) > at_most:
-            needed = {name for name in names if may_have_a_role(name)}
-            if len(needed) > at_most:
-                raise BadInputError(
-                    f"{path}: {len(needed):,} different keys of losses and the like in {self.rows:,} records, more "
-                    "than any log has. Write those of the run into a file of their own."
-                )
-            names.sort(key=lambda name: (name not in needed, -len(self._columns[name][0])))
-            names = names[:at_most]
-        return pa.table({name: self._column(name) for name in names})
+        names, warnings = columns_to_read(list(self._columns), self.rows, path, "keys")
+        return pa.table({name: self._column(name) for name in names}), warnings
 
     def _add(self, record: Mapping[str, Any], prefix: str, depth: int) -> None:
         for key, value in record.items():
@@ -72,7 +69,7 @@ class SparseColumns:
         return pa.array(values, mask=empty, from_pandas=False)
 
 
-def table_of_records(records: Iterable[Mapping[str, Any]], path: Path) -> Any:
+def table_of_records(records: Iterable[Mapping[str, Any]], path: Path) -> tuple[Any, list[str]]:
     """Make a table of the numbers in JSON objects; as `SparseColumns.table`."""
     columns = SparseColumns()
     for record in records:

@@ -127,7 +127,7 @@ def read_pieces(paths: Sequence[Path]) -> list[RawLog]:
             warnings += about
         if index == len(runs):
             dropped[restarts.HARDLY_BEGUN] = hardly_begun
-        log = _one_run(run)
+        log = _one_run(run, paths[0])
         logs.append(
             replace(
                 log,
@@ -238,8 +238,8 @@ def _files_of(runs: Sequence[Scalars], files: int) -> list[list[int]]:
     return shares
 
 
-def _one_run(scalars: Scalars) -> RawLog:
-    table, warnings = rows_of(scalars)
+def _one_run(scalars: Scalars, path: Path) -> RawLog:
+    table, warnings = rows_of(scalars, path)
     steps = table.column("step").to_numpy()
     return RawLog(
         table,

@@ -78,7 +78,7 @@ def read_pieces(paths: Sequence[Path]) -> list[RawLog]:
     read = ScalarsRead()
     all_times, all_steps, tags, all_values = zip(*scalars, strict=True)
     read.add(0, all_times, all_steps, [read.number_of(tag) for tag in tags], all_values)
-    table, warnings = rows_of(read.in_time())
+    table, warnings = rows_of(read.in_time(), paths[0])
     if sampled:
         warnings.append(
             f"TensorBoard downloads a sample of {_RESERVOIR} points of a tag; its event files hold all of them."

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,6 @@ from ebfit.runs.formats.many_columns import columns_to_read
 
 # Megatron logs everything again over the samples so far, in place of the step.
 _OVER_SOMETHING_ELSE = re.compile(r".* vs \w+")
-# More than this is a log of every layer: then only what a run needs is kept.
-MAX_CELLS = 20_000_000
 
 
 @dataclass(frozen=True)
@@ -129,13 +128,15 @@ def runs_of(scalars: Scalars) -> list[Scalars]:
     return [scalars[first:end] for first, end in pairwise(cuts) if end > first]
 
 
-def rows_of(scalars: Scalars) -> tuple[Any, list[str]]:
+def rows_of(scalars: Scalars, path: Path) -> tuple[Any, list[str]]:
     """Put the scalars of a step into one row; those of a step that was logged again into another, further down.
 
     Parameters
     ----------
     scalars : Scalars
         Of one run, sorted by time.
+    path : Path
+        A file of the run, for messages.
 
     Returns
     -------
@@ -143,13 +144,18 @@ def rows_of(scalars: Scalars) -> tuple[Any, list[str]]:
         A column ``step``, and one for every tag.
     list of str
         What there is to say of it.
+
+    Raises
+    ------
+    BadInputError
+        If there are more tags of losses and the like than any log has.
     """
     present = scalars.present()
     loss = surest_column("loss", present)
     losses = scalars.steps[scalars.of(loss)]
     shift = 1 if logged_by_lightning(scalars.values[scalars.of("epoch")], losses) else 0
     rows, first = _rows(scalars.steps, scalars.tags)
-    tags, warnings = columns_to_read(present, len(first), MAX_CELLS, "tags")
+    tags, warnings = columns_to_read(present, len(first), path, "tags")
     if len(tags) < len(present):
         scalars = scalars[np.isin(scalars.names, tags)[scalars.tags]]
         rows, first = _rows(scalars.steps, scalars.tags)

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebfit.runs.formats.crc32c import crc32c, crc32c_of_many
+from ebfit.runs.formats.limits import MAX_RECORD_BYTES
 
-# What no record of numbers is larger than; images and histograms may be.
-MAX_RECORD_BYTES = 16 * 2**20
 _HEADER = struct.Struct("<QI")
 _LENGTH = struct.Struct("<Q")
 _CHECKSUM = struct.Struct("<I")
