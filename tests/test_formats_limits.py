@@ -4,12 +4,14 @@ import json
 import tracemalloc
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from event_files import scalar, write_events
 
 from ebfit.errors import BadInputError
 from ebfit.runs import ReadOptions, read_runs
-from ebfit.runs.formats import csv_table, json_columns, json_lines, lightning_csv
+from ebfit.runs.formats import csv_table, json_columns, json_lines, lightning_csv, parquet
 from ebfit.runs.formats.limits import MAX_CELLS
 from ebfit.runs.formats.text_lines import TextLog
 
@@ -156,4 +158,19 @@ def test_groups_of_lists_with_losses_of_their_own(tmp_path: Path):
     path = tmp_path / "b64.json"
     path.write_text(json.dumps({"history": groups}))
     with pytest.raises(BadInputError, match=r"b64\.json: 800,000 rows of 1,001 lists that are losses"):
+        read_runs([path], QUIET)
+
+
+def test_numbers_as_text_of_megabytes_in_a_small_parquet_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Packed into 30 KB, 200 of them took 3 GB, and more of them any memory."""
+    monkeypatch.setattr(parquet, "MAX_TEXT_BYTES", 2**20)
+    path = tmp_path / "b64.parquet"
+    table = pa.table({"step": range(40), "loss": ["9" * 50_000] * 40})
+    pq.write_table(table, path, use_dictionary=False, compression="zstd")
+    assert path.stat().st_size < 10_000
+    with pytest.raises(
+        BadInputError, match=r"b64\.parquet: 'loss' is text, in a file that unpacks to 2,000,"
+    ):
         read_runs([path], QUIET)

@@ -9,6 +9,8 @@ MAX_LOG_BYTES = 8 * 2**30
 MAX_UNPACKED_BYTES = 256 * 2**20
 # of a table with a header: for every column there is a parser; W&B's tables have thousands
 MAX_COLUMNS = 100_000
+# of a Parquet file with numbers as text, unpacked; text of any length may be packed into nothing
+MAX_TEXT_BYTES = 2**30
 # of the table that a run is made of, cells with nothing in them included: a file of a few bytes can hold any number of
 # rows that are all the same, and records that have no key in common make a column each
 MAX_CELLS = 50_000_000

@@ -30,6 +30,7 @@ from ebfit.runs.columns import surest_column
 from ebfit.runs.facts import Facts, facts_from
 from ebfit.runs.formats.bytes_of import as_text, native_bytes, read_bytes
 from ebfit.runs.formats.lightning_steps import logged_by_lightning
+from ebfit.runs.formats.many_columns import columns_to_read
 from ebfit.runs.formats.yaml_mapping import read_mapping
 from ebfit.runs.raw_log import NotALogError, RawLog
 
@@ -113,7 +114,7 @@ def read_pieces(paths: Sequence[Path]) -> list[RawLog]:
             f"{folder}: a run of MLflow whose metrics have less than {_MIN_VALUES} values each."
         )
     shift = 1 if _of_lightning(metrics) else 0
-    table, steps = _table(metrics, shift)
+    table, steps, warnings = _table(metrics, shift, folder)
     return [
         RawLog(
             table,
@@ -122,6 +123,7 @@ def read_pieces(paths: Sequence[Path]) -> list[RawLog]:
             name=_run_name(folder, meta),
             folder=folder,
             dropped=dict(dropped),
+            warnings=warnings,
         )
     ]
 
@@ -172,8 +174,19 @@ def _parsed(lines: bytes) -> _Metric:
     return _Metric(table["step"].to_numpy().astype(float), table["value"].to_numpy())
 
 
-def _table(metrics: Mapping[str, _Metric], shift: int) -> tuple[Any, NDArray[np.float64]]:
-    """Put the values of all metrics at a step into one row; values of a step that was logged again into another."""
+def _table(
+    metrics: Mapping[str, _Metric], shift: int, folder: Path
+) -> tuple[Any, NDArray[np.float64], list[str]]:
+    """Put the values of all metrics at a step into one row; values of a step that was logged again into another.
+
+    Returns
+    -------
+    pyarrow.Table
+    array, shape (rows,)
+        Steps as they were logged.
+    list of str
+        What there is to say of it.
+    """
     places = {key: _nth_of_its_step(metric.steps) for key, metric in metrics.items()}
     rows = sorted(
         {place for key, metric in metrics.items() for place in zip(places[key], metric.steps, strict=True)}
@@ -181,14 +194,16 @@ def _table(metrics: Mapping[str, _Metric], shift: int) -> tuple[Any, NDArray[np.
     index = {place: row for row, place in enumerate(rows)}
     steps = np.array([step for _, step in rows])
     columns = {"step": pa.array(steps + shift)}
-    for key, metric in metrics.items():
+    kept, warnings = columns_to_read(list(metrics), len(rows), folder, "metrics")
+    for key in kept:
+        metric = metrics[key]
         at = [index[place] for place in zip(places[key], metric.steps, strict=True)]
         values = np.full(len(rows), np.nan)
         empty = np.ones(len(rows), dtype=bool)
         values[at], empty[at] = metric.values, False
         name = key if key != "step" else "step (metric)"
         columns[name] = pa.array(values, mask=empty, from_pandas=False)
-    return pa.table(columns), steps
+    return pa.table(columns), steps, warnings
 
 
 def _nth_of_its_step(steps: NDArray[np.float64]) -> list[int]:

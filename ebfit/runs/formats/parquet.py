@@ -15,6 +15,7 @@ from ebfit.errors import BadInputError
 from ebfit.runs.columns import look_like_a_log, may_have_a_role
 from ebfit.runs.formats.bytes_of import native_file
 from ebfit.runs.formats.json_lines import flattened
+from ebfit.runs.formats.limits import MAX_TEXT_BYTES
 from ebfit.runs.formats.many_columns import columns_to_read
 from ebfit.runs.raw_log import NotALogError, RawLog, numbers
 
@@ -61,6 +62,14 @@ def _read(path: Path) -> RawLog:
     wanted, warnings = columns_to_read(numeric + text, rows, path)
     if rows == 0:
         raise BadInputError(f"{path}: no rows. Delete it if the run never started.")
+    unpacked = sum(
+        file.metadata.row_group(index).total_byte_size for index in range(file.metadata.num_row_groups)
+    )
+    if set(wanted) & set(text) and unpacked > MAX_TEXT_BYTES:
+        raise BadInputError(
+            f"{path}: '{text[0][:60]}' is text, in a file that unpacks to {unpacked:,} bytes. Save it as numbers, "
+            "without the other columns."
+        )
     # Text stays packed: what is repeated a million times takes no more room than once.
     file = pq.ParquetFile(native_file(path), read_dictionary=text)
     table = file.read(columns=wanted)
