@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ebfit.fitting import next_run
 from ebfit.fitting.bootstrap import draw_numbers
 from ebfit.fitting.enough import WANTED_FOR_REVISED, counts, why_not_fitted
 from ebfit.fitting.intervals import NOT_IDENTIFIED, Interval, beyond, two_sided
@@ -42,7 +43,7 @@ def fit_classic(data: Observations, replicates: int, confidence: float, seed: in
         if warnings:
             b_crit = NOT_IDENTIFIED
         else:
-            b_crit, outside = _bracketed(log_b_crit, draws[t]["b_crit"], data.reached_batches(t), confidence)
+            b_crit, outside = _bracketed(data, t, log_b_crit, draws[t]["b_crit"], confidence)
             warnings += outside
         fits.append(
             TargetFit(
@@ -64,21 +65,22 @@ def fit_classic(data: Observations, replicates: int, confidence: float, seed: in
 
 
 def _bracketed(
-    log_value: float, log_draws: FloatArray, reached: FloatArray, confidence: float
+    data: Observations, t: int, log_value: float, log_draws: FloatArray, confidence: float
 ) -> tuple[Interval, list[str]]:
     """Return B_crit where the batch sizes that reached the target bracket it, else the bound that they set."""
+    reached = data.reached_batches(t)
     sides = beyond(log_value, log_draws, reached, confidence)
     if "above" in sides:
         low = float(np.exp(np.quantile(log_draws, 1.0 - confidence)))
         return Interval(None, low, None, "lower_bound"), [
-            f"B_crit lies beyond the largest batch size, {np.exp(reached[-1]):,.0f} tokens: the steps still "
-            "fall there. Add larger ones."
+            f"B_crit lies beyond the largest batch size, {next_run.size_text(reached[-1])} tokens, where steps still "
+            f"fall: {next_run.larger_or_lower(data, t)}."
         ]
     if "below" in sides:
         high = float(np.exp(np.quantile(log_draws, confidence)))
         return Interval(None, None, high, "upper_bound"), [
-            f"B_crit lies below the smallest batch size, {np.exp(reached[0]):,.0f} tokens: the tokens still "
-            "fall there. Add smaller ones."
+            f"B_crit lies below the smallest batch size, {next_run.size_text(reached[0])} tokens, where tokens still "
+            f"fall: {next_run.smaller(data, t).order}."
         ]
     return two_sided(log_value, log_draws, confidence), []
 

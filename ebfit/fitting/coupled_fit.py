@@ -94,6 +94,25 @@ def fit_coupled(data: Observations, point: PointFit, omega: float) -> CoupledFit
     )
 
 
+def without_each_size(data: Observations, fit: CoupledFit) -> FloatArray:
+    """Refit without each of the k batch sizes in turn, at all targets together.
+
+    Returns
+    -------
+    ndarray, shape (k, T, p)
+        Free parameters of every target, batch sizes in rising order.
+    """
+    sizes = np.unique(data.log_batch)
+    stays: BoolArray = data.log_batch != sizes[:, None]
+    many = fit.problems.take(np.zeros(len(sizes), dtype=np.intp))
+    present = many.problems.present.reshape(len(sizes), fit.problems.targets, -1) & stays[:, None, :]
+    many = replace(many, problems=replace(many.problems, present=present.reshape(len(many.problems), -1)))
+    found = [solve(many, np.tile(start, (len(sizes), 1))) for start in fit.minima]
+    best = np.argmin([solutions.cost for solutions in found], axis=0)
+    unknowns = np.array([solutions.free for solutions in found])[best, np.arange(len(sizes))]
+    return many.free(unknowns)
+
+
 def left_out_errors(data: Observations, fit: CoupledFit) -> FloatArray:
     """Return how far log S is off where a batch size is predicted from the others.
 
@@ -102,16 +121,8 @@ def left_out_errors(data: Observations, fit: CoupledFit) -> FloatArray:
     ndarray, shape (R, T)
         Predicted less observed; infinite where the prediction is never, NaN where the target was not reached.
     """
-    sizes, owner = np.unique(data.log_batch, return_inverse=True)
-    targets = fit.problems.targets
-    left_out: BoolArray = owner[None, :] == np.arange(len(sizes))[:, None]
-    many = fit.problems.take(np.zeros(len(sizes), dtype=np.intp))
-    present = many.problems.present.reshape(len(sizes), targets, -1) & ~left_out[:, None, :]
-    many = replace(many, problems=replace(many.problems, present=present.reshape(len(many.problems), -1)))
-    found = [solve(many, np.tile(start, (len(sizes), 1))) for start in fit.minima]
-    best = np.argmin([solutions.cost for solutions in found], axis=0)
-    unknowns = np.array([solutions.free for solutions in found])[best, np.arange(len(sizes))]
-    free = many.free(unknowns)[owner]  # (R, T, p), each run by the fit without it
+    owner = np.unique(data.log_batch, return_inverse=True)[1]
+    free = without_each_size(data, fit)[owner]  # (R, T, p), each run by the fit without it
     law = fit.problems.problems.law
     predicted = law.log_steps(free, data.log_batch[:, None, None])[..., 0]
     return np.where(data.reached, predicted - data.log_steps, np.nan)

@@ -13,11 +13,12 @@ import numpy as np
 
 from ebfit.fitting.bracket import bracket, is_known
 from ebfit.fitting.coupling import Coupling, Fitted, draw, fit_law, p_of_one_shape
+from ebfit.fitting.leverage import leave_out
 from ebfit.fitting.observations import Observations
 from ebfit.fitting.point import PointFit, log_evidence
 from ebfit.fitting.profile import revised_bound
 from ebfit.fitting.result import SecondOpinion, TargetFit
-from ebfit.fitting.weak_data import missing_data, other_law
+from ebfit.fitting.weak_data import hangs_on_one_size, missing_data, no_plateau, other_law
 from ebfit.laws import LAWS, SECOND_OPINIONS, FloatArray
 
 # Laws are compared by evidence from a handful of points, whose errors are anything but independent: count it half.
@@ -42,6 +43,7 @@ def fit_revised(
     weight = weight if weight > _LEAST_WEIGHT else 0.0
     second_draws = draw(data, other, replicates, seed) if weight else draws
     from_second = round(replicates * weight)
+    without = leave_out(data, first)
     sharing = _not_tenable(data, first, seed) if coupling == "shared" else []
     fits = []
     for t in range(len(point.free)):
@@ -65,6 +67,7 @@ def fit_revised(
             partial(_bound, first.own, t, mixed, confidence),
         )
         b_opt_is_known = numbers["b_opt"].status == "ok"
+        s_min_is_known = is_known(mixed["s_min"], confidence)
         opinion = SecondOpinion(
             law=second_law.name,
             weight=weight,
@@ -78,7 +81,7 @@ def fit_revised(
                 free=point.free[t],
                 params=point.problems.law.params(point.free[t]),
                 numbers=numbers,
-                s_min=float(np.exp(log_numbers["s_min"])) if is_known(mixed["s_min"], confidence) else None,
+                s_min=float(np.exp(log_numbers["s_min"])) if s_min_is_known else None,
                 e_min=float(np.exp(log_numbers["e_min"])) if b_opt_is_known else None,
                 s_opt=float(np.exp(log_numbers["s_opt"])) if b_opt_is_known else None,
                 rms_log_residual=float(point.rms_log_residual[t]),
@@ -87,6 +90,8 @@ def fit_revised(
                 draws=mixed,
                 warnings=[
                     *missing_data(data, t, numbers["b_min"], numbers["b_opt"]),
+                    *([] if s_min_is_known else no_plateau(data, t, numbers["b_opt"])),
+                    *hangs_on_one_size(data, without, t, numbers),
                     *other_law(opinion),
                     *sharing,
                 ],
