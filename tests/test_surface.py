@@ -231,7 +231,7 @@ def test_batch_sizes_above_b_opt_alone_give_upper_bounds():
         assert fit.numbers["b_opt"].status == "upper_bound"
         assert fit.numbers["b_opt"].high > np.exp(b_opt[t])
         assert fit.e_min is None
-        assert any("add smaller" in text for text in fit.warnings)
+        assert any("all the way to the smallest batch" in text for text in fit.warnings)
 
 
 def test_runs_of_the_revised_law_are_not_described_and_it_is_said():
