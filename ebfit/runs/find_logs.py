@@ -80,7 +80,9 @@ def find_logs(paths: Sequence[Path], format_name: str | None = None, but_not: Se
     found = Found([], [], [])
     files: dict[tuple[int, int], tuple[Path, bool]] = {}
     for path, named in _expanded(paths):
-        if not named and (path.name == RUN_JSON or path.suffix.lower() == ".md" or _real(path) in skip):
+        if not named and (
+            path.name == RUN_JSON or path.suffix.lower() == ".md" or (skip and _real(path) in skip)
+        ):
             continue
         status = _status(path, named)
         if status is None or not (named or stat.S_ISREG(status.st_mode)):

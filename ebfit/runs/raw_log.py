@@ -125,7 +125,7 @@ def numbers(column: Any) -> Cells:
     if pa.types.is_boolean(kind) or pa.types.is_null(kind):
         return Cells(np.full(len(column), np.nan), np.ones(len(column), dtype=bool))
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        values = column.cast(pa.float64(), safe=False)
+        values = column if pa.types.is_float64(kind) else column.cast(pa.float64(), safe=False)
     elif pa.types.is_string(kind) or pa.types.is_binary(kind):
         values = pa.chunked_array([_parsed(column)])
     else:
