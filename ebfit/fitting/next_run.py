@@ -109,7 +109,7 @@ def next_to_b_min(data: Observations, t: int, log_b_min: float) -> NextRun | Non
     log_batch, log_steps = _reached(data, t)
     if log_batch[0] - log_b_min < 2.0 * _CLOSE:
         return None
-    middle = _two_digits(0.5 * (log_batch[0] + log_b_min))
+    middle = _rounded(0.5 * (log_batch[0] + log_b_min), _CLOSE)
     return NextRun(middle, log_batch[0] + log_steps[0] + _TOKENS_BEYOND - middle)
 
 
@@ -135,13 +135,15 @@ def _middle(log_low: float, log_high: float) -> float:
     """Return a batch size about halfway between two: whole halves of the smaller one, if those come near enough."""
     middle = 0.5 * (log_low + log_high)
     halves = log_low + float(np.log(np.round(2.0 * np.exp(middle - log_low)) / 2.0))
-    return (
-        halves if halves > log_low + _CLOSE and abs(halves - middle) < _NEAR_ENOUGH else _two_digits(middle)
-    )
+    if halves > log_low + _CLOSE and abs(halves - middle) < _NEAR_ENOUGH:
+        return halves
+    return _rounded(middle, 0.25 * (log_high - log_low))
 
 
-def _two_digits(log_batch: float) -> float:
-    return float(np.log(float(f"{np.exp(log_batch):.2g}")))
+def _rounded(log_batch: float, allowed: float) -> float:
+    """Return the batch size with as few digits, two at least, as keep its logarithm within what it may move."""
+    written = (float(np.log(float(f"{np.exp(log_batch):.{digits}g}"))) for digits in range(2, 17))
+    return next((value for value in written if abs(value - log_batch) < allowed), log_batch)
 
 
 def _steps_text(log_steps: float) -> str:
