@@ -279,3 +279,30 @@ def test_mutated_logs_are_read_or_refused(tmp_path, content, seed):
                     assert np.isfinite(curve.loss).all()
                     assert (curve.steps > 0).all()
                     assert (np.diff(curve.steps) > 0).all()
+
+
+@pytest.mark.parametrize("status", ["[1]", "{}", "1", "null"])
+def test_a_run_json_whose_status_is_no_text_beside_an_empty_log(tmp_path, status):
+    (tmp_path / "b64.csv").touch()
+    (tmp_path / "run.json").write_text(f'{{"outcome": {{"status": {status}}}}}')
+    refused(tmp_path / "b64.csv", "the file is empty")
+    with pytest.raises(BadInputError, match=r"b64\.csv: the file is empty"):
+        read_runs([tmp_path], QUIET)
+
+
+def test_a_run_json_that_is_a_pipe_beside_an_empty_log(tmp_path):
+    """To read it waited for ever."""
+    (tmp_path / "b64.csv").touch()
+    os.mkfifo(tmp_path / "run.json")
+    with pytest.raises(BadInputError, match=r"b64\.csv: the file is empty"):
+        read_runs([tmp_path], QUIET)
+
+
+def test_gzip_files_of_nothing_but_headers(tmp_path):
+    """Python's gzip reads them byte by byte: a megabyte took a second, and a file may have any number of them."""
+    path = tmp_path / "b64.csv.gz"
+    path.write_bytes(gzip.compress(b"") * 10_000 + gzip.compress(GOOD_CSV.encode()))
+    [run] = read_runs([path], QUIET)
+    assert len(run.train.steps) == 60
+    path.write_bytes(b"\x1f\x8b\x08\x08" + b"\0" * 6 + b"n" * 1_000_000)  # a name that never ends
+    refused(path, "the gzip file ends too early")
