@@ -281,6 +281,11 @@ def test_mutated_logs_are_read_or_refused(tmp_path, content, seed):
                     assert (np.diff(curve.steps) > 0).all()
 
 
+def test_a_name_that_no_file_can_have(tmp_path):
+    """It ended in the error of the operating system."""
+    refused(tmp_path / ("b64" * 100), "no such file or folder")
+
+
 @pytest.mark.parametrize("status", ["[1]", "{}", "1", "null"])
 def test_a_run_json_whose_status_is_no_text_beside_an_empty_log(tmp_path, status):
     (tmp_path / "b64.csv").touch()
