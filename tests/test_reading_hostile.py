@@ -12,7 +12,7 @@ import pytest
 
 from ebfit.errors import BadInputError
 from ebfit.runs import ReadOptions, read_logs, read_runs
-from ebfit.runs.formats import bytes_of
+from ebfit.runs.formats import bytes_of, csv_table, json_lines
 
 QUIET = ReadOptions(warmup_steps=0)
 GOOD_CSV = "step,loss,lr\n" + "".join(f"{s},{5 / s**0.1:.4f},0.1\n" for s in range(1, 61))
@@ -279,6 +279,31 @@ def test_mutated_logs_are_read_or_refused(tmp_path, content, seed):
                     assert np.isfinite(curve.loss).all()
                     assert (curve.steps > 0).all()
                     assert (np.diff(curve.steps) > 0).all()
+
+
+@pytest.mark.parametrize("becomes", ["gone", "a folder"])
+def test_a_file_that_is_taken_away_while_it_is_read(tmp_path, monkeypatch, becomes):
+    """It ended in a traceback if that happened just before the parser opened it."""
+    path = tmp_path / "b64.jsonl"
+    path.write_text(GOOD_JSONL)
+
+    def take_away(path):
+        path.unlink()
+        if becomes == "a folder":
+            path.mkdir()
+        return False
+
+    monkeypatch.setattr(json_lines, "is_beyond_pyarrow", take_away)
+    refused(path, "cannot be read|not a regular file")
+
+
+def test_a_log_that_does_not_fit_into_memory(tmp_path, monkeypatch):
+    def too_much(path):
+        raise MemoryError
+
+    monkeypatch.setattr(csv_table, "read", too_much)
+    (tmp_path / "b64.csv").write_text(GOOD_CSV)
+    refused(tmp_path / "b64.csv", "more than fits into memory")
 
 
 def test_a_name_that_no_file_can_have(tmp_path):

@@ -48,7 +48,7 @@ def open_log(path: Path) -> Iterator[IO[bytes]]:
             else:
                 yield io.BufferedReader(file)
     except OSError as error:
-        raise BadInputError(f"{path}: cannot be read ({error.strerror}).") from None
+        raise BadInputError(f"{path}: cannot be read ({error.strerror or error}).") from None
 
 
 def read_head(path: Path) -> bytes:
@@ -87,7 +87,7 @@ def native_file(path: Path) -> Any:
         # pyarrow cannot open a name that is not UTF-8 either.
         if isinstance(file, _Limited) or not os.fsencode(path).isascii():
             return native_bytes(file.read())
-    return pa.OSFile(str(path), "rb")
+        return pa.OSFile(str(path), "rb")
 
 
 def native_bytes(data: bytes) -> Any:
