@@ -70,11 +70,11 @@ def median_errors(data, names):
         (
             revised_world,
             ["revised alone", "revised none", "revised shared"],
-            ["classic", "surface", "interpolation"],
+            ["classic", "surface", "straight lines"],
         ),
-        (surface_world, ["surface"], ["classic", "revised alone", "interpolation"]),
-        (classic_world, ["classic"], ["interpolation"]),
-        (straight_world, ["interpolation"], ["classic"]),
+        (surface_world, ["surface"], ["classic", "revised alone", "straight lines"]),
+        (classic_world, ["classic"], ["straight lines"]),
+        (straight_world, ["straight lines"], ["classic"]),
     ],
 )
 def test_without_noise_the_law_of_the_world_is_exact_and_others_are_not(world, right, wrong):
@@ -122,7 +122,7 @@ def test_edges_and_runs_that_ended_are_told_apart():
     below = float(revised.log_numbers(REVISED)["b_min"]) - 0.3
     data = exact(log_batch, log_steps, {below: 11.0})
     left_out = leave_one_out(
-        data, [2.4], [BY_NAME["revised alone"], BY_NAME["classic"], BY_NAME["interpolation"]]
+        data, [2.4], [BY_NAME["revised alone"], BY_NAME["classic"], BY_NAME["straight lines"]]
     )
     assert left_out.log_batch[left_out.ended] == pytest.approx([below])
     assert left_out.observed[left_out.ended] == pytest.approx([11.0])
@@ -150,7 +150,7 @@ def test_too_few_batch_sizes_to_leave_one_out_give_nothing():
 def test_units_of_tokens_and_the_order_of_runs_change_no_error():
     data = revised_world(noise=0.02)
     entered = [
-        BY_NAME[name] for name in ("revised none", "revised shared", "surface", "classic", "interpolation")
+        BY_NAME[name] for name in ("revised none", "revised shared", "surface", "classic", "straight lines")
     ]
     errors = leave_one_out(data, LOSSES, entered).errors()
     in_billions = replace(data, log_batch=data.log_batch + np.log(1e9))

@@ -7,7 +7,7 @@ from ebfit.fitting.comparison import Contestant, LeftOut, judge
 
 REVISED = Contestant("revised", "revised", "none", lambda refit: None, {"law": "revised"})
 CLASSIC = Contestant("classic", "classic", "none", lambda refit: None, {"law": "classic"})
-LINES = Contestant("interpolation", "interpolation", "none", lambda refit: None)
+LINES = Contestant("interpolation", "interpolation", "none", lambda refit: None, extrapolates=False)
 
 
 def of_errors(*errors, targets=1):
@@ -45,10 +45,10 @@ def test_a_law_that_is_better_at_every_batch_size_is_chosen():
     assert verdict.p_value.tolist() == [1 / 32, 1.0]
 
 
-def test_three_batch_sizes_can_prove_nothing():
-    verdict = judge(of_errors([0.4] * 3, [0.01] * 3), [REVISED, CLASSIC])
+def test_four_batch_sizes_can_prove_nothing():
+    verdict = judge(of_errors([0.4] * 4, [0.01] * 4), [REVISED, CLASSIC])
     assert (verdict.best, verdict.chosen) == (1, 0)
-    assert verdict.p_value[0] == 1 / 8
+    assert verdict.p_value[0] == 1 / 16
 
 
 def test_a_batch_size_counts_once_however_many_targets_it_reached():
@@ -85,7 +85,22 @@ def test_interpolation_is_never_chosen_but_may_shame_the_laws():
     assert judge(of_errors([0.01] * 6, [0.02] * 6), [REVISED, LINES]).beaten_by_interpolation is None
 
 
-def test_points_that_one_contestant_does_not_predict_count_for_none():
-    verdict = judge(of_errors([0.01, 0.02, 9.0], [0.02, 0.03, np.nan]), [REVISED, LINES])
-    assert verdict.scored.tolist() == [True, True, False]
+def test_laws_are_ranked_at_the_edges_too_and_interpolation_is_compared_between():
+    left_out = of_errors([0.01, 0.02, 0.9], [0.02, 0.03, 0.1], [0.02, 0.03, np.nan])
+    left_out.between[2] = False
+    verdict = judge(left_out, [REVISED, CLASSIC, LINES])
+    assert verdict.between.tolist() == [True, True, False]
+    assert verdict.ranked.tolist() == [True, True, True]
+    assert verdict.mean[:2] == pytest.approx([0.31, 0.05])
+    assert np.isnan(verdict.mean[2])
+
+
+def test_nothing_that_all_predict_gives_no_verdict():
     assert judge(of_errors([0.01], [np.nan]), [REVISED, LINES]) is None
+    assert judge(of_errors([0.01], [np.nan]), [REVISED, CLASSIC]) is None
+
+
+def test_of_several_laws_the_usual_one_stays_or_the_best_is_taken():
+    other = Contestant("shared", "revised", "shared", lambda refit: None, {"law": "revised"})
+    verdict = judge(of_errors([0.04] * 5, [0.03] * 5, [0.01] * 5), [REVISED, other, CLASSIC])
+    assert verdict.chosen == 2

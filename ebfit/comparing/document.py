@@ -111,7 +111,7 @@ def compare_samples(samples: Sequence[Sample]) -> LawComparison | None:
         ebfit_version=__version__,
         counts=Counts(
             batch_sizes=verdict.batch_sizes,
-            between=int(verdict.scored.sum()),
+            between=int(verdict.between.sum()),
             edge=int((~left_out.between & ~left_out.ended).sum()),
             ended=int(left_out.ended.sum()),
         ),
@@ -218,12 +218,12 @@ def _law_errors(
     criterion: tuple[float | None, float | None],
 ) -> LawErrors:
     errors = left_out.errors()[c]
-    is_law = criterion[1] is not None
+    is_law = contestants[c].extrapolates
     edge = errors[~left_out.between & ~left_out.ended]
     return LawErrors(
-        **_errors(contestants[c], errors[verdict.scored]).model_dump(),
-        lobo_mean=float(verdict.mean[c]),
-        p_value=float(verdict.p_value[c]),
+        **_errors(contestants[c], errors[verdict.between]).model_dump(),
+        lobo_mean=float(verdict.mean[c]) if is_law else None,
+        p_value=float(verdict.p_value[c]) if is_law else None,
         edge_median=_quantile(edge, 0.5) if is_law else None,
         edge_p90=_quantile(edge, _OFTEN) if is_law else None,
         ended_right=int(left_out.says_more()[c, left_out.ended].sum()) if is_law else None,

@@ -34,22 +34,27 @@ def why_chosen(scored: Sequence[ScoredLaw], verdict: Verdict) -> str:
     """Return what speaks for the law that was chosen, sentences of which the first begins with "it"."""
     chosen, best = scored[verdict.chosen], scored[verdict.best]
     sentences = [
-        f"it predicts a left-out batch size within {percent(chosen.errors.lobo_median)} of its steps (median; "
-        f"{percent(chosen.errors.lobo_p90)} nine times in ten), and is off by {percent(chosen.errors.lobo_mean)} on "
-        "average."
+        f"it predicts a left-out batch size between others within {percent(chosen.errors.lobo_median)} of its steps "
+        f"(median; {percent(chosen.errors.lobo_p90)} nine times in ten), and is off by "
+        f"{percent(chosen.errors.lobo_mean)} on average, edges included."
     ]
     if best is not chosen:
         sentences.append(
             f"{best.name} is off by {percent(best.errors.lobo_mean)}, but that is not better by more than chance "
             f"explains (p = {chosen.errors.p_value:.2g} over {verdict.batch_sizes} batch sizes)."
         )
-    others = [law for law in scored if law is not chosen and law is not best]
-    alike = [law for law in others if law.errors.p_value > CHANCE]
+    others = [law for law in scored if law.contestant.extrapolates and law is not chosen and law is not best]
+    alike = [law for law in others if _p(law) > CHANCE]
     if alike:
         sentences.append(f"As good within chance: {_listed(alike)}.")
-    worse = [law for law in others if law.errors.p_value <= CHANCE]
+    worse = [law for law in others if _p(law) <= CHANCE]
     if worse:
         sentences.append(f"Worse than chance explains: {_listed(worse)}.")
+    lines = [law for law in scored if not law.contestant.extrapolates]
+    sentences += [
+        f"Between others, {law.name} from point to point: {percent(law.errors.lobo_median)} (median)."
+        for law in lines
+    ]
     return " ".join(sentences)
 
 
@@ -66,3 +71,7 @@ def beaten(chosen: ScoredLaw, p_value: float | None) -> list[str]:
 
 def _listed(laws: Sequence[ScoredLaw]) -> str:
     return ", ".join(f"{law.name} {percent(law.errors.lobo_mean)}" for law in laws)
+
+
+def _p(law: ScoredLaw) -> float:
+    return 1.0 if law.errors.p_value is None else law.errors.p_value

@@ -26,20 +26,21 @@ class LawErrors(Errors):
 
     Attributes
     ----------
-    lobo_mean : float
-        Mean over batch sizes of their mean error over targets, by which laws are ranked.
-    p_value : float
+    lobo_mean : float or None
+        Mean over batch sizes of their mean error over targets, edges too, by which laws are ranked; None for what does
+        not extrapolate, as of the next three.
+    p_value : float or None
         How easily chance makes this law as much worse than the best as it is; 1 for the best.
     edge_median, edge_p90 : float or None
         Of the smallest and the largest batch size that reached each target.
     ended_right : int or None
-        Of the batch sizes that never reached a target, for how many the law says so; None for what cannot tell.
+        Of the batch sizes that never reached a target, for how many the law says so.
     aicc, parameters : float or None
         Akaike's corrected criterion, and how many parameters the data determine.
     """
 
-    lobo_mean: NotNegative
-    p_value: NotNegative
+    lobo_mean: NotNegative | None
+    p_value: NotNegative | None
     edge_median: NotNegative | None
     edge_p90: NotNegative | None
     ended_right: Count | None

@@ -23,16 +23,18 @@ def print_comparison(comparison: LawComparison) -> None:
     console.print()
     for part in _target_tables(comparison):
         console.print(part)
-    console.print(Text("Medians per target; left out: batch sizes between others.", "dim"))
+    console.print(
+        Text("Medians per target of the batch sizes between others, and how many these are.", "dim")
+    )
     console.print()
     console.print(Text(_recommendation(comparison)))
 
 
 _LEGEND = (
-    "Absolute errors of log S: 0.02 is about 2% of the steps, and 2.3, a factor of 10, the most that counts. mean, p, "
-    "median, 90%: of batch sizes between others; the mean counts each size once, and p is the chance of being that "
-    "much worse than the best. edge: of the smallest and the largest that reached a target. never: of the sizes that "
-    "did not, how many the law says would not have by then. AICc: over the least."
+    "Absolute errors of log S: 0.02 is about 2% of the steps, and 2.3, a factor of 10, the most that counts. mean: "
+    "each batch size counts once; p: the chance of being that much worse than the best. median, 90%: of batch sizes "
+    "between others. edge, 90%: of the smallest and the largest that reached a target. never: of the sizes that did "
+    "not, how many the law says would not have by then. AICc: over the least."
 )
 
 
@@ -65,7 +67,7 @@ def _law_table(comparison: LawComparison) -> Table:
 def _cells(law: LawErrors, least: float, ended: int) -> list[str]:
     return [
         _error(law.lobo_mean),
-        _UNKNOWN if law.p_value == 1.0 else f"{law.p_value:.2g}" if law.p_value >= 0.001 else "<0.001",
+        _chance(law.p_value),
         _error(law.lobo_median),
         _error(law.lobo_p90),
         _error(law.edge_median),
@@ -82,7 +84,7 @@ def _target_tables(comparison: LawComparison) -> list[RenderableType]:
     for group, targets in groupby(comparison.targets, lambda target: target.group):
         if group is not None:
             rendered.append(Text(printable(group), "italic"))
-        table = _table("loss", "left out", *(law.name for law in comparison.laws))
+        table = _table("loss", "sizes", *(law.name for law in comparison.laws), space=0)
         for target in targets:
             errors = [_error(law.lobo_median) for law in target.laws]
             table.add_row(Text(next(losses), "bold"), str(_count(target)), *errors)
@@ -94,13 +96,19 @@ def _count(target: ComparedTarget) -> int:
     return sum(point.between and not point.ended for point in target.left_out)
 
 
-def _table(*headers: str) -> Table:
+def _table(*headers: str, space: int = 1) -> Table:
     table = Table(
-        box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False, header_style="bold"
+        box=box.SIMPLE_HEAD, padding=(0, space, 0, 0), show_edge=False, pad_edge=False, header_style="bold"
     )
     for i, header in enumerate(headers):
         table.add_column(header, justify="right" if i else "left", overflow="fold")
     return table
+
+
+def _chance(p_value: float | None) -> str:
+    if p_value is None or p_value == 1.0:
+        return _UNKNOWN
+    return f"{p_value:.2g}" if p_value >= 0.001 else "<0.001"
 
 
 def _error(error: float | None) -> str:

@@ -67,6 +67,8 @@ class Contestant:
         Refit -> Fitted, or None where the group holds too little for it.
     options : mapping or None
         The arguments of `ebfit.fit` that fit it; None for what stands in the comparison only to judge the others by.
+    extrapolates : bool
+        Whether it predicts beyond the batch sizes that it was fitted to.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Contestant:
     coupling: str
     fit: Callable[[Refit], Fitted | None]
     options: Mapping[str, str] | None = None
+    extrapolates: bool = True
 
 
 def _alone(law_name: str) -> Callable[[Refit], Fitted]:
@@ -151,5 +154,5 @@ CONTESTANTS = (
     Contestant("revised alone", "revised alone", "none", _alone("revised")),
     Contestant("surface", "surface", "shared", _surface, {"law": "surface"}),
     Contestant("classic", "classic", "none", _alone("classic"), {"law": "classic"}),
-    Contestant("interpolation", "interpolation", "none", _interpolated),
+    Contestant("straight lines", "interpolation", "none", _interpolated, extrapolates=False),
 )

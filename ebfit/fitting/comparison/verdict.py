@@ -16,7 +16,7 @@ from ebfit.fitting.comparison.contestants import Contestant
 from ebfit.fitting.comparison.left_out import LeftOut
 from ebfit.laws import FloatArray
 
-CHANCE = 0.1  # differences with a larger p-value are said to be chance
+CHANCE = 0.05  # differences with a larger p-value are said to be chance
 _MOST_EXACT = 14  # batch sizes up to which all choices of signs are tried
 _RANDOM_SIGNS = 9999
 
@@ -27,12 +27,14 @@ class Verdict:
 
     Attributes
     ----------
-    scored : ndarray of bool, shape (N,)
-        Which predictions count: of batch sizes between others that reached the target, by every contestant.
+    between : ndarray of bool, shape (N,)
+        Which predictions all contestants made: of batch sizes between others that reached the target.
+    ranked : ndarray of bool, shape (N,)
+        Which the choice goes by: these and those at the edges, that interpolation does not make.
     batch_sizes : int
         How many of these there are.
     mean : ndarray, shape (C,)
-        Mean over batch sizes of their mean errors.
+        Mean over batch sizes of their mean errors; NaN for what does not extrapolate.
     best : int
         The contestant with the smallest mean among those that can be chosen.
     p_value : ndarray, shape (C,)
@@ -43,7 +45,8 @@ class Verdict:
         The p-value where plain interpolation predicts better than what was chosen, beyond chance.
     """
 
-    scored: BoolArray
+    between: BoolArray
+    ranked: BoolArray
     batch_sizes: int
     mean: FloatArray
     best: int
@@ -62,19 +65,22 @@ def judge(left_out: LeftOut, contestants: Sequence[Contestant]) -> Verdict | Non
         The usual one first.
     """
     errors = left_out.errors()
-    scored = left_out.between & ~np.isnan(errors).any(axis=0)
-    if not scored.any():
+    laws = [c for c, contestant in enumerate(contestants) if contestant.extrapolates]
+    ranked = np.asarray(np.isfinite(errors[laws]).all(axis=0))
+    between = ranked & left_out.between & np.isfinite(errors).all(axis=0)
+    if not between.any():
         return None
-    by_size = _by_batch_size(left_out.take(scored), errors[:, scored])
+    by_size = _by_batch_size(left_out.take(ranked), errors[:, ranked])
     mean = by_size.mean(axis=1)
     eligible = [c for c, contestant in enumerate(contestants) if contestant.options is not None]
     best = min(eligible, key=lambda c: mean[c])
     p_value = np.array([_chance(by_size[c] - by_size[best]) for c in range(len(contestants))])
     chosen = eligible[0] if p_value[eligible[0]] > CHANCE else best
-    rivals = [c for c, contestant in enumerate(contestants) if contestant.law == "interpolation"]
-    against = [_chance(by_size[chosen] - by_size[c]) for c in rivals]
+    inside = _by_batch_size(left_out.take(between), errors[:, between])
+    against = [_chance(inside[chosen] - inside[c]) for c in range(len(contestants)) if c not in laws]
     return Verdict(
-        scored=scored,
+        between=between,
+        ranked=ranked,
         batch_sizes=by_size.shape[1],
         mean=mean,
         best=best,
@@ -92,8 +98,10 @@ def _by_batch_size(left_out: LeftOut, errors: FloatArray) -> FloatArray:
 
 
 def _chance(differences: FloatArray) -> float:
-    """Return the one-sided p-value of a positive mean of ``differences``, shape (K,)."""
+    """Return the one-sided p-value of a positive mean of ``differences``, shape (K,); NaN if any is."""
     count = len(differences)
+    if np.isnan(differences).any():
+        return float("nan")
     if not differences.any():
         return 1.0
     if count <= _MOST_EXACT:
