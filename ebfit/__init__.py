@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from ebfit.api import fit
     from ebfit.batch_plan import BatchPlan, PlanError, Stage
     from ebfit.changes import diff
+    from ebfit.comparing import compare
     from ebfit.errors import BadInputError, CannotAnswerError, EbfitError
-    from ebfit.files import Diff, Fit, Plan
+    from ebfit.files import Diff, Fit, LawComparison, Plan
     from ebfit.points import PointsTable, read_points
     from ebfit.runs import ReadOptions, Run, read_runs
     from ebfit.schedule.planning import plan
@@ -32,12 +33,14 @@ _HOME = {
     "Diff": "ebfit.files",
     "EbfitError": "ebfit.errors",
     "Fit": "ebfit.files",
+    "LawComparison": "ebfit.files",
     "Plan": "ebfit.files",
     "PlanError": "ebfit.batch_plan",
     "PointsTable": "ebfit.points",
     "ReadOptions": "ebfit.runs",
     "Run": "ebfit.runs",
     "Stage": "ebfit.batch_plan",
+    "compare": "ebfit.comparing",
     "diff": "ebfit.changes",
     "fit": "ebfit.api",
     "plan": "ebfit.schedule.planning",
@@ -52,6 +55,7 @@ __all__ = [
     "Diff",
     "EbfitError",
     "Fit",
+    "LawComparison",
     "Plan",
     "PlanError",
     "PointsTable",
@@ -59,6 +63,7 @@ __all__ = [
     "Run",
     "Stage",
     "__version__",
+    "compare",
     "diff",
     "fit",
     "plan",

@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-from ebfit import __version__, selection, targets
+from ebfit import __version__, comparing, selection, targets
 from ebfit.crossings import SmoothCurve
 from ebfit.errors import BadInputError, CannotAnswerError
 from ebfit.files import (
+    Comparison,
     CurveRecord,
     Estimate,
     Fit,
@@ -44,7 +45,7 @@ from ebfit.samples import (
 )
 from ebfit.trends import Group, find_trends
 
-LawName = Literal["revised", "classic", "surface"]
+LawName = Literal["revised", "classic", "surface", "auto"]
 _MOST_TARGETS = 200
 _MOST_REFITS = 100_000
 _CURVE_ROWS = 200  # kept per run for plots
@@ -76,8 +77,9 @@ def fit(
         Target losses in the units of the logs. Of a points table: those among its targets to fit.
     n_targets : int
         How many targets "auto" picks.
-    law : {"revised", "classic", "surface"}
-        The first two are fitted to each target, the last to all targets of a group at once.
+    law : {"revised", "classic", "surface", "auto"}
+        The first two are fitted to each target, the third to all targets of a group at once. "auto" takes the one that
+        predicts left-out batch sizes best, with its coupling, and says why: see `ebfit.compare`.
     coupling : {"none", "pooled", "shared"}
         How far the targets share the shape of the revised law; see `ebfit.fitting.coupling`.
     loss : {"train", "val"}, optional
@@ -152,6 +154,11 @@ def fit(
             warnings += _lag_warning(source)
         inputs = [input_record(path) for path in files_read(source, read_options)]
 
+    comparison: list[Comparison] = []
+    if law == "auto":
+        choice = comparing.choose(samples)
+        law, coupling, comparison = choice.law, choice.coupling, choice.comparison
+        settings |= {"law_chosen": law, "coupling": coupling, "law_reason": choice.reason}
     records: list[TargetRecord] = []
     groups: list[Group] = []
     for sample in samples:
@@ -170,6 +177,7 @@ def fit(
         targets=records,
         skipped_targets=skipped,
         trends=find_trends(groups, confidence) if law != "classic" else Trends(),
+        comparison=comparison,
         warnings=warnings,
     )
 
@@ -177,8 +185,8 @@ def fit(
 def _check_settings(
     law: str, coupling: str, n_targets: int, bootstrap: int, confidence: float, seed: int
 ) -> None:
-    if law not in LEAST_TRIED:
-        raise BadInputError(f"law {law!r} is not known. Choose {' or '.join(LEAST_TRIED)}.")
+    if law not in get_args(LawName):
+        raise BadInputError(f"law {law!r} is not known. Choose one of {', '.join(get_args(LawName))}.")
     if coupling not in COUPLINGS:
         raise BadInputError(f"coupling {coupling!r} is not known. Choose {', '.join(COUPLINGS)}.")
     if not 1 <= n_targets <= _MOST_TARGETS:

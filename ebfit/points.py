@@ -23,8 +23,8 @@ _KNOWN = (
     "censored",
     "group",
 )
-_SMALLEST, _LARGEST = 1e-12, 1e18  # of steps and tokens, whatever they are counted in
-_LARGEST_RELATIVE_SE = 10.0
+_SMALLEST, _LARGEST = 1e-12, 1e18  # of steps and tokens
+LARGEST_RELATIVE_SE = 10.0
 _TRUE = {"1", "true", "yes", "y", "t"}
 _FALSE = {"", "0", "false", "no", "n", "f", "nan"}
 _WANTED = "Wanted: target_loss, batch_tokens (or batch_sequences and seq_len), steps"
@@ -95,6 +95,11 @@ def read_points(path: str | Path) -> PointsTable:
     )
 
 
+def is_measured(value: float) -> bool:
+    """Whether steps or tokens of this size can have been measured, whatever they are counted in."""
+    return _SMALLEST <= value <= _LARGEST
+
+
 def _read_cells(path: Path) -> pd.DataFrame:
     """Return the cells as text; the index is the line of the file."""
     try:
@@ -141,7 +146,7 @@ def _parse_row(path: Path, line: int, cell: dict[str, str]) -> _Row:
         batch_tokens = _number(path, line, cell, "batch_sequences") * _number(path, line, cell, "seq_len")
     steps = _number(path, line, cell, "steps")
     for what, value in (("a batch size", batch_tokens), ("steps", steps)):
-        if not _SMALLEST <= value <= _LARGEST:
+        if not is_measured(value):
             raise BadInputError(
                 f"{path}, line {line}: {what} of {value:g} is nothing that was measured. Correct it."
             )
@@ -162,7 +167,7 @@ def _parse_row(path: Path, line: int, cell: dict[str, str]) -> _Row:
 
 def _steps_se(path: Path, line: int, cell: dict[str, str], steps: float) -> float:
     value = _number(path, line, cell, "steps_se", zero_allowed=True)
-    if value > _LARGEST_RELATIVE_SE * steps:
+    if value > LARGEST_RELATIVE_SE * steps:
         raise BadInputError(
             f"{path}, line {line}: steps_se is {value:g}, many times the steps ({steps:g}). Leave such a point out."
         )

@@ -102,6 +102,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "batch_plan": set(),
     "schedule": {"files", "laws"},
     "records": {"files", "runs"},
+    "comparing": {"files", "laws", "fitting", "samples", "points"},
     "api": {
         "files",
         "runs",
@@ -115,6 +116,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "laws",
         "fitting",
         "trends",
+        "comparing",
     },
     "changes": {"files"},
     "report": {"files", "laws"},

@@ -12,7 +12,7 @@ import pytest
 
 from ebfit.errors import BadInputError
 from ebfit.runs import ReadOptions, read_logs, read_runs
-from ebfit.runs.formats import bytes_of
+from ebfit.runs.formats import bytes_of, csv_table, json_lines
 
 QUIET = ReadOptions(warmup_steps=0)
 GOOD_CSV = "step,loss,lr\n" + "".join(f"{s},{5 / s**0.1:.4f},0.1\n" for s in range(1, 61))
@@ -279,3 +279,60 @@ def test_mutated_logs_are_read_or_refused(tmp_path, content, seed):
                     assert np.isfinite(curve.loss).all()
                     assert (curve.steps > 0).all()
                     assert (np.diff(curve.steps) > 0).all()
+
+
+@pytest.mark.parametrize("becomes", ["gone", "a folder"])
+def test_a_file_that_is_taken_away_while_it_is_read(tmp_path, monkeypatch, becomes):
+    """It ended in a traceback if that happened just before the parser opened it."""
+    path = tmp_path / "b64.jsonl"
+    path.write_text(GOOD_JSONL)
+
+    def take_away(path):
+        path.unlink()
+        if becomes == "a folder":
+            path.mkdir()
+        return False
+
+    monkeypatch.setattr(json_lines, "is_beyond_pyarrow", take_away)
+    refused(path, "cannot be read|not a regular file")
+
+
+def test_a_log_that_does_not_fit_into_memory(tmp_path, monkeypatch):
+    def too_much(path):
+        raise MemoryError
+
+    monkeypatch.setattr(csv_table, "read", too_much)
+    (tmp_path / "b64.csv").write_text(GOOD_CSV)
+    refused(tmp_path / "b64.csv", "more than fits into memory")
+
+
+def test_a_name_that_no_file_can_have(tmp_path):
+    """It ended in the error of the operating system."""
+    refused(tmp_path / ("b64" * 100), "no such file or folder")
+
+
+@pytest.mark.parametrize("status", ["[1]", "{}", "1", "null"])
+def test_a_run_json_whose_status_is_no_text_beside_an_empty_log(tmp_path, status):
+    (tmp_path / "b64.csv").touch()
+    (tmp_path / "run.json").write_text(f'{{"outcome": {{"status": {status}}}}}')
+    refused(tmp_path / "b64.csv", "the file is empty")
+    with pytest.raises(BadInputError, match=r"b64\.csv: the file is empty"):
+        read_runs([tmp_path], QUIET)
+
+
+def test_a_run_json_that_is_a_pipe_beside_an_empty_log(tmp_path):
+    """To read it waited for ever."""
+    (tmp_path / "b64.csv").touch()
+    os.mkfifo(tmp_path / "run.json")
+    with pytest.raises(BadInputError, match=r"b64\.csv: the file is empty"):
+        read_runs([tmp_path], QUIET)
+
+
+def test_gzip_files_of_nothing_but_headers(tmp_path):
+    """Python's gzip reads them byte by byte: a megabyte took a second, and a file may have any number of them."""
+    path = tmp_path / "b64.csv.gz"
+    path.write_bytes(gzip.compress(b"") * 10_000 + gzip.compress(GOOD_CSV.encode()))
+    [run] = read_runs([path], QUIET)
+    assert len(run.train.steps) == 60
+    path.write_bytes(b"\x1f\x8b\x08\x08" + b"\0" * 6 + b"n" * 1_000_000)  # a name that never ends
+    refused(path, "the gzip file ends too early")

@@ -39,7 +39,9 @@ def test_a_packed_log_is_read_as_the_plain_one(tmp_path: Path, pack):
 def test_a_damaged_zstd_file_is_named(tmp_path: Path, damage):
     log = tmp_path / "b64.csv.zst"
     log.write_bytes(damage(_zstd(ROWS * 50)))
-    with pytest.raises(BadInputError, match=r"b64\.csv\.zst: (a damaged zstd file|.*dropped)"):
+    with pytest.raises(
+        BadInputError, match=r"b64\.csv\.zst: (a damaged zstd file|the zstd file ends too early|.*dropped)"
+    ):
         read_runs([log])
 
 

@@ -34,8 +34,11 @@ def fit(
     ] = "auto",
     n_targets: Annotated[int, typer.Option(metavar="N", help="How many targets auto picks.")] = 8,
     law: Annotated[
-        Literal["revised", "classic", "surface"],
-        typer.Option(help="The law to fit: per target, or, the surface, to all targets at once."),
+        Literal["revised", "classic", "surface", "auto"],
+        typer.Option(
+            help="The law to fit: per target, or, the surface, to all targets at once. auto: the one that predicts "
+            "left-out batch sizes best."
+        ),
     ] = "revised",
     coupling: Annotated[
         Literal["none", "pooled", "shared"],

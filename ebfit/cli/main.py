@@ -19,9 +19,10 @@ COMMANDS = {
     "inspect": "Show what is read of logs: batch sizes, dropped rows, stable phases, losses.",
     "sweep": "Train small models at many batch sizes, for `ebfit fit` to read.",
     "fit": "Fit B_min and B_opt to loss curves, or to a table of steps to a target.",
-    "simulate": "Write the logs of a sweep whose B_min and B_opt are known.",
+    "compare": "Compare laws by how well they predict a batch size that was left out.",
     "schedule": "Make a batch-size plan of a fit, and write it as your trainer reads it.",
     "diff": "Compare two fits: have B_min or B_opt moved out of the intervals?",
+    "simulate": "Write the logs of a sweep whose B_min and B_opt are known.",
 }
 
 

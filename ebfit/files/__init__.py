@@ -4,6 +4,15 @@ Programs may rely on the keys here; a change that breaks them raises the number 
 """
 
 from ebfit.files.base import Estimate, Input, OverTokens, Status, Text, Tokens, UnknownTokens, sha256, to_json
+from ebfit.files.comparison import (
+    ComparedTarget,
+    Counts,
+    Errors,
+    LawComparison,
+    LawErrors,
+    LeftOutPoint,
+    Recommendation,
+)
 from ebfit.files.diff import (
     ROUNDING,
     Diff,
@@ -27,10 +36,13 @@ __all__ = [
     "ROUNDING",
     "Agreement",
     "BatchOfLoss",
+    "ComparedTarget",
     "Comparison",
+    "Counts",
     "CurveRecord",
     "Diff",
     "DiffSide",
+    "Errors",
     "Estimate",
     "Fit",
     "GroupTrends",
@@ -38,6 +50,9 @@ __all__ = [
     "Input",
     "InputChanges",
     "Inspection",
+    "LawComparison",
+    "LawErrors",
+    "LeftOutPoint",
     "LoneTarget",
     "LossTrend",
     "NumberChange",
@@ -47,6 +62,7 @@ __all__ = [
     "PlanPrediction",
     "PlanTrends",
     "PointRecord",
+    "Recommendation",
     "Renamed",
     "RunDocument",
     "RunOutcome",

@@ -49,9 +49,12 @@ class Fitted:
     coupled: list[tuple[CoupledFit, float]]
 
 
-def fit_law(law: Law, data: Observations, coupling: Coupling) -> Fitted:
-    """Fit a law to every target; a single target has no other to share a shape with."""
-    own = fit_points(law, data)
+def fit_law(law: Law, data: Observations, coupling: Coupling, own: PointFit | None = None) -> Fitted:
+    """Fit a law to every target; a single target has no other to share a shape with.
+
+    ``own`` is the fit of every target by itself, where that has been made already.
+    """
+    own = fit_points(law, data) if own is None else own
     if coupling == "none" or len(own.free) == 1:
         return Fitted(own, own, [])
     fits = [fit_coupled(data, own, omega) for omega in _OMEGAS[coupling]]

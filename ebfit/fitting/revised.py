@@ -15,15 +15,13 @@ from ebfit.fitting.bracket import bracket, is_known
 from ebfit.fitting.coupling import Coupling, Fitted, draw, fit_law, p_of_one_shape
 from ebfit.fitting.leverage import leave_out
 from ebfit.fitting.observations import Observations
-from ebfit.fitting.point import PointFit, log_evidence
+from ebfit.fitting.point import PointFit
 from ebfit.fitting.profile import revised_bound
 from ebfit.fitting.result import SecondOpinion, TargetFit
+from ebfit.fitting.second_opinion import weight_of_second
 from ebfit.fitting.weak_data import hangs_on_one_size, missing_data, no_plateau, other_law
 from ebfit.laws import LAWS, SECOND_OPINIONS, FloatArray
 
-# Laws are compared by evidence from a handful of points, whose errors are anything but independent: count it half.
-_EVIDENCE_TEMPER = 0.5
-_LEAST_WEIGHT = 0.005
 _TENABLE = 0.01  # p-value of one shape for all targets below which the user is told
 
 
@@ -37,10 +35,7 @@ def fit_revised(
     second_law = SECOND_OPINIONS["revised"]
     other = fit_law(second_law, data, coupling)
     second = other.point
-    # One weight for the whole group: which law the training follows does not change from target to target.
-    lead = float(np.mean(log_evidence(second) - log_evidence(point)))
-    weight = float(1.0 / (1.0 + np.exp(-np.clip(_EVIDENCE_TEMPER * lead, -500.0, 500.0))))
-    weight = weight if weight > _LEAST_WEIGHT else 0.0
+    weight = weight_of_second(point, second)
     second_draws = draw(data, other, replicates, seed) if weight else draws
     from_second = round(replicates * weight)
     without = leave_out(data, first)

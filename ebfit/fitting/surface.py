@@ -16,7 +16,7 @@ from ebfit.laws import FloatArray, surface
 
 _FIRST_MISFIT = 0.02  # log steps; where the iteration for the misfit starts
 _ROUNDS = 30
-_SETTLED = 1e-4  # change of the log of the misfit and of its reach
+_SETTLED = 1e-4
 _NEIGHBOURS = 12  # starts about the best so far
 _NEIGHBOUR_SD = 0.3
 _TAKEN_BY_THE_LAW = 3
@@ -61,7 +61,7 @@ class SurfaceFit:
         return surface.params(self.surface, self.problem.losses)
 
 
-def fit_surface(data: Observations, losses: Sequence[float]) -> SurfaceFit:
+def fit_surface(data: Observations, losses: Sequence[float], *, settled: float = _SETTLED) -> SurfaceFit:
     """Fit the surface to all targets of ``data``.
 
     Parameters
@@ -70,6 +70,8 @@ def fit_surface(data: Observations, losses: Sequence[float]) -> SurfaceFit:
         Its runs are batch sizes: seeds have been merged. Every target was reached by a run.
     losses : sequence of float, length T
         The targets, two different ones at least.
+    settled : float
+        Change of the logs of the misfit and of its reach from one round to the next at which they count as found.
 
     Returns
     -------
@@ -98,7 +100,7 @@ def fit_surface(data: Observations, losses: Sequence[float]) -> SurfaceFit:
         residual, jacobian = problem.raw(best[None])
         residual = np.where(data.reached, residual[0], 0.0)
         before, error = error, error.fitted(residual, jacobian[0], precision)
-        if max(abs(error.log_tau - before.log_tau), abs(error.log_reach - before.log_reach)) < _SETTLED:
+        if max(abs(error.log_tau - before.log_tau), abs(error.log_reach - before.log_reach)) < settled:
             break
     problem = _problem(data, at, error)
     best = polish(cast(Problems, problem), best)

@@ -14,6 +14,8 @@ def print_fit(fit: Fit) -> None:
     """Print a fit to stdout; it fits 80 columns."""
     console = Console(highlight=False)
     console.print(_headline(fit))
+    if fit.settings.get("law_reason"):
+        console.print(Text(str(fit.settings["law_reason"])))
     console.print(target_table(fit))
     for line in [*surface_lines(fit), *trend_lines(fit.trends)]:
         console.print(line)

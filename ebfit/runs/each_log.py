@@ -75,11 +75,16 @@ def _size(path: Path) -> int:
 
 def _read_one(log: LogFile, manifest: Manifest | None, options: ReadOptions) -> Outcome:
     runs = []
+    error = None
     try:
         for raw in log.read():
             row = manifest.facts_for(log.path, raw.label) if manifest else None
             run = build_run(raw, log.path, log.log_format.NAME, row, options)
             runs.append(replace(run, pieces=log.pieces))
-    except BadInputError as error:
-        return Outcome(error=error, rows_used=manifest.used if manifest else set())
-    return Outcome(runs, rows_used=manifest.used if manifest else set())
+    except BadInputError as raised:
+        error = raised
+    except OSError as raised:  # as when it is taken away while it is read
+        error = BadInputError(f"{log.path}: cannot be read ({raised.strerror or raised}).")
+    except MemoryError:
+        error = BadInputError(f"{log.path}: more than fits into memory. Cut it into runs, or log less often.")
+    return Outcome([] if error else runs, error, manifest.used if manifest else set())

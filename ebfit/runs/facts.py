@@ -159,12 +159,14 @@ def how_far(log: Path) -> str | None:
 
     Such a run may have next to nothing in its log, and that is no fault of the log.
     """
+    path = log.parent / RUN_JSON
     try:
-        document = json.loads((log.parent / RUN_JSON).read_bytes())
-        status = document["outcome"]["status"]
+        if not path.is_file() or path.stat().st_size > MAX_RUN_JSON_BYTES:
+            return None
+        status = json.loads(path.read_bytes())["outcome"]["status"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-    return status if status in {"running", "failed", "interrupted"} else None
+    return status if status in ("running", "failed", "interrupted") else None
 
 
 def _number(value: Any, *, whole: bool, zero: bool) -> int | float | None:

@@ -133,7 +133,8 @@ def _together(logs: Sequence[LogFile]) -> list[LogFile]:
 def _expanded(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
     for path in paths:
         path = _at_home(path)
-        if path.is_dir():
+        # Not Path.is_dir, which raises if a folder above may not be looked into, or the name is too long.
+        if os.path.isdir(path):
             yield from ((file, False) for file in _files_in(path))
         elif os.path.lexists(path):
             yield path, True
@@ -142,7 +143,7 @@ def _expanded(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
             if not matches:
                 raise BadInputError(f"{path}: the pattern matches no file. Check it, or name a folder.")
             for match in map(Path, matches):
-                if match.is_dir():
+                if os.path.isdir(match):
                     yield from ((file, False) for file in _files_in(match))
                 else:
                     yield match, False

@@ -1,10 +1,8 @@
 """The bytes of a log file: unpacked, within reason, and errors as sentences."""
 
-import gzip
 import io
 import os
 import stat
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -44,20 +42,13 @@ def open_log(path: Path) -> Iterator[IO[bytes]]:
             magic = file.read(4)
             file.seek(0)
             if magic.startswith(_GZIP_MAGIC):
-                with gzip.open(file) as unpacked:
-                    yield cast(IO[bytes], _Limited(path, unpacked))
+                yield cast(IO[bytes], _Limited(path, _Unpacked(path, file, "gzip")))
             elif magic == _ZSTD_MAGIC:
-                yield cast(IO[bytes], _Limited(path, _Zstd(path, file)))
+                yield cast(IO[bytes], _Limited(path, _Unpacked(path, file, "zstd")))
             else:
                 yield io.BufferedReader(file)
-    except EOFError:
-        raise BadInputError(
-            f"{path}: the gzip file ends too early. Copy it again, or unpack what is left."
-        ) from None
-    except (gzip.BadGzipFile, zlib.error):
-        raise BadInputError(f"{path}: a damaged gzip file. Copy it again, or unpack what is left.") from None
     except OSError as error:
-        raise BadInputError(f"{path}: cannot be read ({error.strerror}).") from None
+        raise BadInputError(f"{path}: cannot be read ({error.strerror or error}).") from None
 
 
 def read_head(path: Path) -> bytes:
@@ -96,7 +87,7 @@ def native_file(path: Path) -> Any:
         # pyarrow cannot open a name that is not UTF-8 either.
         if isinstance(file, _Limited) or not os.fsencode(path).isascii():
             return native_bytes(file.read())
-    return pa.OSFile(str(path), "rb")
+        return pa.OSFile(str(path), "rb")
 
 
 def native_bytes(data: bytes) -> Any:
@@ -120,12 +111,16 @@ def as_text(head: bytes) -> str | None:
     return None if strange > 1 + len(text) // 4 else text
 
 
-class _Zstd:
-    """The unpacked bytes of a zstd file; its errors are told from those of the disk."""
+class _Unpacked:
+    """The unpacked bytes of a gzip or zstd file; its errors are told from those of the disk.
 
-    def __init__(self, path: Path, file: IO[bytes]) -> None:
+    Python's gzip module reads headers byte by byte, and a file may consist of them.
+    """
+
+    def __init__(self, path: Path, file: IO[bytes], kind: str) -> None:
         self._path = path
-        self._stream = pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd")
+        self._kind = kind
+        self._stream = pa.CompressedInputStream(pa.PythonFile(file, "r"), kind)
 
     def read(self, size: int) -> bytes:
         try:
@@ -133,9 +128,12 @@ class _Zstd:
         except (OSError, pa.ArrowException) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
-            raise BadInputError(
-                f"{self._path}: a damaged zstd file. Copy it again, or unpack what is left."
-            ) from None
+            what = (
+                f"the {self._kind} file ends too early"
+                if "Truncated" in str(error)
+                else f"a damaged {self._kind} file"
+            )
+            raise BadInputError(f"{self._path}: {what}. Copy it again, or unpack what is left.") from None
         return data
 
 

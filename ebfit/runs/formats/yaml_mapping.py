@@ -5,7 +5,8 @@ from typing import Any
 
 import yaml
 
-_MAX_BYTES = 2**20
+# Parsing a megabyte takes ten seconds, and some numbers in it minutes.
+_MAX_BYTES = 128 * 2**10
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
