@@ -155,11 +155,11 @@ HOSTILE = {
     "a loss that is no number": (lambda d: d["targets"][0].update(loss="nan"), 2, "targets.0.loss"),
     "a target twice": (twice, 2, "stands there twice"),
     "no targets": (lambda d: d.update(targets=[]), 1, "add batch sizes"),
-    "too few batch sizes": (few, 1, "at most 5 reached a target"),
+    "too few batch sizes": (few, 1, "others: 5 reached a target"),
     "all ended": (
         lambda d: [p.update(censored=True) for t in d["targets"] for p in t["points"]],
         1,
-        "at most 0 reached",
+        "none reached a target",
     ),
     "another schema": (lambda d: d.update(schema="ebfit.plan/1"), 2, "not a fit.json"),
 }
