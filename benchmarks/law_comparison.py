@@ -80,10 +80,8 @@ def study(world: str, sweeps: int, noise: float) -> list[str]:
     rows = []
     for i, law in enumerate(found[0].laws):
         of_law = [c.laws[i] for c in found]
-        best = sum(min(c.laws, key=lambda each: each.lobo_mean) is c.laws[i] for c in found)
-        least = sum(
-            min(each.aicc for each in c.laws if each.aicc is not None) == c.laws[i].aicc for c in found
-        )
+        best = sum(_least(c, "lobo_mean") == i for c in found)
+        least = sum(_least(c, "aicc") == i for c in found)
         numbers = [
             [value for value in (getattr(each, name) for each in of_law) if value is not None]
             for name in ("lobo_median", "lobo_p90", "edge_median", "edge_p90")
@@ -94,6 +92,12 @@ def study(world: str, sweeps: int, noise: float) -> list[str]:
             f"| {least}/{len(found)} | {shown} |"
         )
     return rows
+
+
+def _least(comparison: LawComparison, name: str) -> int:
+    """Return the position of the law with the least error or criterion."""
+    values = [getattr(law, name) for law in comparison.laws]
+    return int(np.argmin([np.inf if value is None else value for value in values]))
 
 
 def main() -> None:

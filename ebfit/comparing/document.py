@@ -283,6 +283,6 @@ def _too_few(samples: Sequence[Sample]) -> str:
         (len(s.observations.reached_batches(t)) for s in samples for t in range(len(s.targets))), default=0
     )
     return (
-        f"no batch size can be left out and predicted from the others: {most or 'none'} reached a target, and the revised "
-        "law wants five without the one that is left out. Add batch sizes, seven or more in all."
+        f"no batch size can be left out and predicted from the others: {most or 'none'} reached a target, and the "
+        "revised law wants five without the one that is left out. Add batch sizes, seven or more in all."
     )
