@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from ebfit.batch_plan import BatchPlan, PlanError, Stage
     from ebfit.changes import diff
     from ebfit.comparing import compare
+    from ebfit.designing import design
     from ebfit.errors import BadInputError, CannotAnswerError, EbfitError
-    from ebfit.files import Diff, Fit, LawComparison, Plan
+    from ebfit.files import Design, Diff, Fit, LawComparison, Plan
     from ebfit.points import PointsTable, read_points
     from ebfit.runs import ReadOptions, Run, read_runs
     from ebfit.schedule.planning import plan
@@ -30,6 +31,7 @@ _HOME = {
     "BadInputError": "ebfit.errors",
     "BatchPlan": "ebfit.batch_plan",
     "CannotAnswerError": "ebfit.errors",
+    "Design": "ebfit.files",
     "Diff": "ebfit.files",
     "EbfitError": "ebfit.errors",
     "Fit": "ebfit.files",
@@ -41,6 +43,7 @@ _HOME = {
     "Run": "ebfit.runs",
     "Stage": "ebfit.batch_plan",
     "compare": "ebfit.comparing",
+    "design": "ebfit.designing",
     "diff": "ebfit.changes",
     "fit": "ebfit.api",
     "plan": "ebfit.schedule.planning",
@@ -52,6 +55,7 @@ __all__ = [
     "BadInputError",
     "BatchPlan",
     "CannotAnswerError",
+    "Design",
     "Diff",
     "EbfitError",
     "Fit",
@@ -64,6 +68,7 @@ __all__ = [
     "Stage",
     "__version__",
     "compare",
+    "design",
     "diff",
     "fit",
     "plan",

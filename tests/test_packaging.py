@@ -102,6 +102,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "batch_plan": set(),
     "schedule": {"files", "laws"},
     "records": {"files", "runs"},
+    "designing": {"files", "laws", "fitting", "samples", "comparing"},
     "comparing": {"files", "laws", "fitting", "samples", "points"},
     "api": {
         "files",

@@ -55,6 +55,12 @@ def test_the_grid_is_batch_sizes_by_learning_rates_by_seeds():
     assert len({recipe.name for recipe in recipes}) == 8
 
 
+def test_seeds_may_go_on_where_earlier_ones_ended():
+    first, more = _recipes(seeds=2), _recipes(seeds=3, first_seed=2)
+    assert {recipe.seed for recipe in more} == {2, 3, 4}
+    assert {recipe.name for recipe in [*first, *more]} == {recipe.name for recipe in _recipes(seeds=5)}
+
+
 def test_names_are_the_same_whatever_else_is_in_the_grid():
     """A batch size or a seed that is added later must not make the runs that are there strangers."""
     few = {recipe.name for recipe in _recipes(batch_sizes=(64,))}

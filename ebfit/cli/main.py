@@ -21,6 +21,7 @@ COMMANDS = {
     "fit": "Fit B_min and B_opt to loss curves, or to a table of steps to a target.",
     "compare": "Compare laws by how well they predict a batch size that was left out.",
     "schedule": "Make a batch-size plan of a fit, and write it as your trainer reads it.",
+    "design": "Choose the runs to train next: the most knowledge of B_opt per token.",
     "diff": "Compare two fits: have B_min or B_opt moved out of the intervals?",
     "simulate": "Write the logs of a sweep whose B_min and B_opt are known.",
 }

@@ -83,8 +83,16 @@ def sweep(
     ] = None,
     seeds: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Runs per batch size, with seeds from 0.", rich_help_panel=_GRID),
+        typer.Option(
+            metavar="N",
+            help="Runs per batch size, with seeds from 0, or from --first-seed.",
+            rich_help_panel=_GRID,
+        ),
     ] = None,
+    first_seed: Annotated[
+        int,
+        typer.Option(metavar="N", help="For more seeds than were run before.", rich_help_panel=_GRID),
+    ] = 0,
     lr: Annotated[
         float | None,
         typer.Option(
@@ -280,6 +288,7 @@ def sweep(
         val_tokens=val_tokens,
         batch_sizes=parse_batch_sizes(batch_sizes),
         seeds=seeds,
+        first_seed=first_seed,
         lr=lr,
         lrs=_learning_rates(lrs),
         lr_rule=lr_rule,

@@ -13,6 +13,7 @@ from ebfit.files.comparison import (
     LeftOutPoint,
     Recommendation,
 )
+from ebfit.files.design import Design, DesignedRun, DesignedTarget, DesignGoal, HalfWidths, Rehearsed
 from ebfit.files.diff import (
     ROUNDING,
     Diff,
@@ -40,6 +41,10 @@ __all__ = [
     "Comparison",
     "Counts",
     "CurveRecord",
+    "Design",
+    "DesignGoal",
+    "DesignedRun",
+    "DesignedTarget",
     "Diff",
     "DiffSide",
     "Errors",
@@ -47,6 +52,7 @@ __all__ = [
     "Fit",
     "GroupTrends",
     "GrowthChange",
+    "HalfWidths",
     "Input",
     "InputChanges",
     "Inspection",
@@ -63,6 +69,7 @@ __all__ = [
     "PlanTrends",
     "PointRecord",
     "Recommendation",
+    "Rehearsed",
     "Renamed",
     "RunDocument",
     "RunOutcome",

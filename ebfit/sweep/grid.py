@@ -72,7 +72,9 @@ class GridOptions:
     batch_sizes : tuple of int or BatchRange
         Tokens per step.
     seeds : int or None
-        Runs per batch size and learning rate, with the seeds 0, 1, 2 and so on.
+        Runs per batch size and learning rate, with consecutive seeds.
+    first_seed : int
+        The first of these.
     lr : float or None
         Learning rate of the stable phase, of all batch sizes unless there is a rule.
     lrs : tuple of float
@@ -101,6 +103,7 @@ class GridOptions:
     val_tokens: int | None = None
     batch_sizes: tuple[int | BatchRange, ...] = ()
     seeds: int | None = None
+    first_seed: int = 0
     lr: float | None = None
     lrs: tuple[float, ...] = ()
     lr_rule: LrRule = "none"
@@ -176,7 +179,7 @@ def plan_runs(options: GridOptions) -> Plan:
         )
         for size in batch_sizes
         for lr in lrs[size]
-        for seed in range(seeds)
+        for seed in range(options.first_seed, options.first_seed + seeds)
     ]
     return Plan(recipes, data, [*data.warnings, *_epoch_warnings(recipes, data)])
 
@@ -215,6 +218,7 @@ _RANGES = {
     "seq_len": _COUNT,
     "val_tokens": _COUNT,
     "seeds": _ABOVE_ZERO,
+    "first_seed": _COUNT_OR_NONE,
     "lr": _LR,
     "lr_batch_tokens": _COUNT,
     "warmup_steps": _COUNT_OR_NONE,
