@@ -12,6 +12,7 @@ from ebfit.fitting.bootstrap import bootstrap
 from ebfit.fitting.coupled_bootstrap import bootstrap_coupled
 from ebfit.fitting.coupling import Coupling, Fitted, fit_law
 from ebfit.fitting.observations import Observations
+from ebfit.fitting.point import PointFit
 from ebfit.fitting.second_opinion import weight_of_second
 from ebfit.laws import LAWS, SECOND_OPINIONS, FloatArray, Law
 
@@ -78,23 +79,17 @@ def possible_laws(data: Observations, coupling: Coupling, count: int, seed: int)
     first = fit_law(LAWS["revised"], data, coupling)
     second = fit_law(SECOND_OPINIONS["revised"], data, coupling)
     from_second = round(count * weight_of_second(first.point, second.point))
-    shares = [*_shares(first, count - from_second), *_shares(second, from_second)]
-    return [_draw(data, fitted, which, share, seed) for fitted, which, share in shares if share]
+    return [*_drawn(data, first, count - from_second, seed), *_drawn(data, second, from_second, seed)]
 
 
-def _shares(fitted: Fitted, count: int) -> list[tuple[Fitted, int, int]]:
-    """Divide a count over the joint fits by their weight: the fit, which of its joint fits, how many."""
-    weights = [weight for _, weight in fitted.coupled] or [1.0]
-    ends = np.round(count * np.cumsum(weights)).astype(int)
-    return [(fitted, which, int(share)) for which, share in enumerate(np.diff(ends, prepend=0))]
-
-
-def _draw(data: Observations, fitted: Fitted, which: int, count: int, seed: int) -> Possible:
+def _drawn(data: Observations, fitted: Fitted, count: int, seed: int) -> list[Possible]:
     if fitted.coupled:
-        fit = fitted.coupled[which][0]
-        point, omega = fit.point, float(fit.problems.omega[0])
-        free = bootstrap_coupled(data, fit, count, seed)
-    else:
-        point, omega = fitted.own, np.inf
-        free = bootstrap(data, point, count, seed)
+        return [
+            _possible(fit.point, bootstrap_coupled(data, fit, share, seed), float(fit.problems.omega[0]))
+            for fit, share in fitted.shares(count)
+        ]
+    return [_possible(fitted.own, bootstrap(data, fitted.own, count, seed), np.inf)] if count else []
+
+
+def _possible(point: PointFit, free: FloatArray, omega: float) -> Possible:
     return Possible(point.problems.law, free.swapaxes(0, 1), omega, point.misfit_sd, point.degrees_of_freedom)

@@ -104,6 +104,28 @@ def solve(system: System, start: FloatArray, smallest_gain: float = SMALLEST_GAI
     )
 
 
+def solve_from_each(system: System, starts: FloatArray, smallest_gain: float = SMALLEST_GAIN) -> Solutions:
+    """Minimise as `solve` does, every problem from each of several starts, and keep the best.
+
+    Parameters
+    ----------
+    system : System
+        K problems.
+    starts : ndarray, shape (k, p)
+        The same for all problems, such as the local minima of the problem that they are variations of.
+    smallest_gain : float
+        As `solve` takes it.
+    """
+    count = np.arange(len(system))
+    found = [solve(system, np.tile(start, (len(system), 1)), smallest_gain) for start in starts]
+    best = np.argmin([solutions.cost for solutions in found], axis=0)
+    return Solutions(
+        free=np.array([solutions.free for solutions in found])[best, count],
+        cost=np.array([solutions.cost for solutions in found])[best, count],
+        converged=np.array([solutions.converged for solutions in found])[best, count],
+    )
+
+
 def _solve_chunk(system: System, start: FloatArray, smallest_gain: float) -> Solutions:
     free = np.array(start, dtype=float)
     here = system.linearise(free)

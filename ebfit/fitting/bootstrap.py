@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ebfit.fitting.batched import SMALLEST_GAIN_OF_REPLICATES, solve
+from ebfit.fitting.batched import SMALLEST_GAIN_OF_REPLICATES, solve_from_each
 from ebfit.fitting.observations import Observations
 from ebfit.fitting.point import PointFit
 from ebfit.laws import FloatArray
@@ -38,15 +38,11 @@ def bootstrap(data: Observations, point: PointFit, count: int, seed: int) -> Flo
     """
     rng = np.random.default_rng(seed)
     targets = len(point.free)
-    sizes, size_of_run = np.unique(data.log_batch, return_inverse=True)
     free = np.empty((targets, count, point.free.shape[1]))
-    # One number per batch size and replicate for what the law gets wrong there, at every target alike.
-    luck = rng.standard_normal((count, len(sizes)))[:, size_of_run]
-    crossing = correlated(rng, data.covariance, count)
+    errors = draw_errors(rng, data, point.misfit_sd, count)
     for t in range(targets):
         degrees = point.degrees_of_freedom[t]
         scale = np.sqrt(degrees / rng.chisquare(degrees, size=count))[:, None]
-        moved = scale * (crossing[:, :, t] + point.misfit_sd[t] * luck)
         prior = point.problems.law.prior
         centre_noise = rng.standard_normal((count, len(prior.sd))) * np.where(
             np.isfinite(prior.sd), prior.sd, 0.0
@@ -54,16 +50,11 @@ def bootstrap(data: Observations, point: PointFit, count: int, seed: int) -> Flo
         problems = point.problems.take(np.full(count, t))
         problems = replace(
             problems,
-            log_steps=problems.log_steps + moved,
+            log_steps=problems.log_steps + scale * errors[:, t],
             sd=problems.sd * scale,
             prior_centre=problems.prior_centre + centre_noise,
         )
-        found = [
-            solve(problems, np.tile(minimum, (count, 1)), SMALLEST_GAIN_OF_REPLICATES)
-            for minimum in point.minima[t]
-        ]
-        best = np.argmin([solutions.cost for solutions in found], axis=0)
-        free[t] = np.array([solutions.free for solutions in found])[best, np.arange(count)]
+        free[t] = solve_from_each(problems, point.minima[t], SMALLEST_GAIN_OF_REPLICATES).free
     return free
 
 
@@ -73,7 +64,30 @@ def draw_numbers(data: Observations, point: PointFit, count: int, seed: int) -> 
     return [point.problems.law.log_numbers(free[t]) for t in range(len(free))]
 
 
-def correlated(rng: np.random.Generator, covariance: FloatArray, count: int) -> FloatArray:
+def draw_errors(
+    rng: np.random.Generator, data: Observations, misfit_sd: FloatArray, count: int
+) -> FloatArray:
+    """Draw errors of log steps: those of the crossings, and what the law gets wrong.
+
+    Parameters
+    ----------
+    rng : Generator
+    data : Observations
+    misfit_sd : ndarray, shape (T,)
+    count : int
+
+    Returns
+    -------
+    ndarray, shape (count, T, R)
+    """
+    sizes, size_of_run = np.unique(data.log_batch, return_inverse=True)
+    # One number per batch size and replicate for what the law gets wrong there, at every target alike.
+    luck = rng.standard_normal((count, len(sizes)))[:, size_of_run]
+    crossing = _correlated(rng, data.covariance, count).transpose(0, 2, 1)
+    return np.asarray(crossing + misfit_sd[:, None] * luck[:, None, :])
+
+
+def _correlated(rng: np.random.Generator, covariance: FloatArray, count: int) -> FloatArray:
     """Draw normal errors of the given covariances (R, T, T); return shape (count, R, T)."""
     values, vectors = np.linalg.eigh(covariance)
     root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]

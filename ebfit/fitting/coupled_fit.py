@@ -1,10 +1,10 @@
-"""The point estimate of targets whose shapes are pooled, and how well left-out batch sizes are predicted by it."""
+"""The point estimate of targets whose shapes are pooled, and what it becomes without a batch size."""
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ebfit.fitting.batched import BoolArray, solve
+from ebfit.fitting.batched import BoolArray, solve, solve_from_each
 from ebfit.fitting.coupled import SCALES, CoupledProblems
 from ebfit.fitting.observations import Observations
 from ebfit.fitting.point import PointFit, around, distinct_minima, misfit_of, problems_of, rms_log_residual
@@ -107,25 +107,7 @@ def without_each_size(data: Observations, fit: CoupledFit) -> FloatArray:
     many = fit.problems.take(np.zeros(len(sizes), dtype=np.intp))
     present = many.problems.present.reshape(len(sizes), fit.problems.targets, -1) & stays[:, None, :]
     many = replace(many, problems=replace(many.problems, present=present.reshape(len(many.problems), -1)))
-    found = [solve(many, np.tile(start, (len(sizes), 1))) for start in fit.minima]
-    best = np.argmin([solutions.cost for solutions in found], axis=0)
-    unknowns = np.array([solutions.free for solutions in found])[best, np.arange(len(sizes))]
-    return many.free(unknowns)
-
-
-def left_out_errors(data: Observations, fit: CoupledFit) -> FloatArray:
-    """Return how far log S is off where a batch size is predicted from the others.
-
-    Returns
-    -------
-    ndarray, shape (R, T)
-        Predicted less observed; infinite where the prediction is never, NaN where the target was not reached.
-    """
-    owner = np.unique(data.log_batch, return_inverse=True)[1]
-    free = without_each_size(data, fit)[owner]  # (R, T, p), each run by the fit without it
-    law = fit.problems.problems.law
-    predicted = law.log_steps(free, data.log_batch[:, None, None])[..., 0]
-    return np.where(data.reached, predicted - data.log_steps, np.nan)
+    return many.free(solve_from_each(many, fit.minima).free)
 
 
 def _together(problems: Problems, omega: float) -> CoupledProblems:

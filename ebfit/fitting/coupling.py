@@ -12,8 +12,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from ebfit.fitting.batched import solve
-from ebfit.fitting.bootstrap import correlated, draw_numbers
+from ebfit.fitting.batched import solve, solve_from_each
+from ebfit.fitting.bootstrap import draw_errors, draw_numbers
 from ebfit.fitting.coupled_bootstrap import bootstrap_coupled
 from ebfit.fitting.coupled_fit import CoupledFit, fit_coupled
 from ebfit.fitting.observations import Observations
@@ -41,12 +41,18 @@ class Fitted:
     point : PointFit
         With the shapes coupled; the same as ``own`` where they are not.
     coupled : list of tuple
-        The joint fits, each with its weight in the replicates; that of ``point`` first. None where shapes are free.
+        The joint fits, each with its weight in the replicates; that of ``point`` first. Empty where shapes are free.
     """
 
     own: PointFit
     point: PointFit
     coupled: list[tuple[CoupledFit, float]]
+
+    def shares(self, count: int) -> list[tuple[CoupledFit, int]]:
+        """Divide a number of replicates over the joint fits by their weights; those without any are left out."""
+        ends = np.round(count * np.cumsum([weight for _, weight in self.coupled])).astype(int)
+        counts = np.diff(ends, prepend=0).tolist()
+        return [(fit, share) for (fit, _), share in zip(self.coupled, counts, strict=True) if share]
 
 
 def fit_law(law: Law, data: Observations, coupling: Coupling, own: PointFit | None = None) -> Fitted:
@@ -72,16 +78,8 @@ def draw(data: Observations, fitted: Fitted, count: int, seed: int) -> list[dict
     """Return per target name -> natural logs of the replicates of B_min, B_opt, ..., shape (count,)."""
     if not fitted.coupled:
         return draw_numbers(data, fitted.own, count, seed)
-    ends = np.round(count * np.cumsum([weight for _, weight in fitted.coupled])).astype(int)
-    counts = np.diff(ends, prepend=0)
-    free = np.concatenate(
-        [
-            bootstrap_coupled(data, fit, int(share), seed)
-            for (fit, _), share in zip(fitted.coupled, counts, strict=True)
-            if share
-        ],
-        axis=1,
-    )
+    parts = [bootstrap_coupled(data, fit, share, seed) for fit, share in fitted.shares(count)]
+    free = np.concatenate(parts, axis=1)
     # Shuffled, at all targets alike: whoever takes some of the replicates takes some of each kind.
     free = free[:, np.random.default_rng(seed).permutation(count)]
     return [fitted.point.problems.law.log_numbers(free[t]) for t in range(len(free))]
@@ -110,17 +108,14 @@ def p_of_one_shape(data: Observations, fitted: Fitted, seed: int) -> float:
     one = replace(coupled.problems, problems=own.problems)
     targets = one.targets
     rng = np.random.default_rng(seed)
-    sizes, size_of_run = np.unique(data.log_batch, return_inverse=True)
-    luck = rng.standard_normal((_TEST_REPLICATES, len(sizes)))[:, size_of_run]
-    moved = correlated(rng, data.covariance, _TEST_REPLICATES).transpose(0, 2, 1)
-    moved = moved + own.misfit_sd[:, None] * luck[:, None, :]
+    errors = draw_errors(rng, data, own.misfit_sd, _TEST_REPLICATES)
     expected = own.problems.law.log_steps(fitted.point.free, own.problems.log_batch)
     known = np.isfinite(expected) & ~own.problems.censored
-    drawn = np.where(known, np.where(known, expected, 0.0) + moved, own.problems.log_steps)
+    drawn = np.where(known, np.where(known, expected, 0.0) + errors, own.problems.log_steps)
     seen = np.concatenate([own.problems.log_steps[None], drawn])  # the sweep itself, and those drawn
     many = one.take(np.zeros(len(seen), dtype=np.intp))
     many = replace(many, problems=replace(many.problems, log_steps=seen.reshape(len(seen) * targets, -1)))
-    together = np.min([solve(many, np.tile(start, (len(seen), 1))).cost for start in coupled.minima], axis=0)
+    together = solve_from_each(many, coupled.minima).cost
     starts = [fitted.point.free, own.free]
     apart = np.min([solve(many.problems, np.tile(start, (len(seen), 1))).cost for start in starts], axis=0)
     ratio = together - apart.reshape(len(seen), targets).sum(axis=1)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ebfit.fitting.batched import solve
+from ebfit.fitting.batched import solve_from_each
 from ebfit.fitting.coupled_fit import without_each_size
 from ebfit.fitting.coupling import Fitted
 from ebfit.fitting.observations import Observations
@@ -54,7 +54,5 @@ def _each_by_itself(data: Observations, point: PointFit) -> FloatArray:
     for t in range(targets):
         problems = point.problems.take(np.full(len(sizes), t))
         problems = replace(problems, present=problems.present & stays)
-        found = [solve(problems, np.tile(minimum, (len(sizes), 1))) for minimum in point.minima[t]]
-        best = np.argmin([solutions.cost for solutions in found], axis=0)
-        free[:, t] = np.array([solutions.free for solutions in found])[best, np.arange(len(sizes))]
+        free[:, t] = solve_from_each(problems, point.minima[t]).free
     return free
