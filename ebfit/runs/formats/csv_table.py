@@ -81,11 +81,11 @@ def read(path: Path) -> list[RawLog]:
     """
     file = _open(path)
     if file.has_quotes():
-        return read_whole(path)
+        return [_whole(file)]
     try:
         table = _ColumnsOnDemand(file)
     except pa.ArrowInvalid:
-        return read_whole(path)
+        return [_whole(file)]
     return [_raw_log(file, table, {})]
 
 
@@ -97,7 +97,11 @@ def read_whole(path: Path) -> list[RawLog]:
     BadInputError
         As `read`.
     """
-    file = _open(path)
+    return [_whole(_open(path))]
+
+
+def _whole(file: "_File") -> RawLog:
+    path = file.path
     ragged: list[str] = []
     try:
         table = _parse(file.source(), file.header)
@@ -107,7 +111,7 @@ def read_whole(path: Path) -> list[RawLog]:
         except pa.ArrowInvalid as error:
             reason = str(error).splitlines()[0][:120]
             raise file.problem(f"{path}: cannot be read as CSV ({reason}).") from None
-    return [_raw_log(file, table, _count_dropped(path, table, ragged))]
+    return _raw_log(file, table, _count_dropped(path, table, ragged))
 
 
 def _raw_log(file: "_File", table: Any, dropped: dict[str, int]) -> RawLog:
