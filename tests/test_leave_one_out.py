@@ -2,12 +2,15 @@
 
 from dataclasses import replace
 
+import joblib
 import numpy as np
 import pytest
+from joblib.externals.loky.process_executor import TerminatedWorkerError
 from strategies import batches_in_every_stage, exact
 
+from ebfit.errors import BadInputError
 from ebfit.fitting import Observations
-from ebfit.fitting.comparison import CONTESTANTS, MISS, Fitted, Refit, aicc, leave_one_out
+from ebfit.fitting.comparison import CONTESTANTS, MISS, Fitted, Refit, aicc, leave_one_out, left_out
 from ebfit.laws import classic, revised, surface
 
 BY_NAME = {contestant.name: contestant for contestant in CONTESTANTS}
@@ -140,6 +143,16 @@ def test_never_counts_as_a_factor_of_ten():
     left_out = leave_one_out(straight_world(), LOSSES, [never])
     assert set(left_out.errors().ravel()) == {MISS}
     assert left_out.says_more().all()
+
+
+def test_a_process_that_is_killed_ends_in_a_sentence(monkeypatch):
+    def killed(self, tasks):
+        raise TerminatedWorkerError("A worker process managed by the executor was unexpectedly terminated.")
+
+    monkeypatch.setattr(left_out, "_WORTH_PROCESSES", 0)
+    monkeypatch.setattr(joblib.Parallel, "__call__", killed)
+    with pytest.raises(BadInputError, match=r"refits the laws was killed.*Compare them at fewer targets"):
+        leave_one_out(straight_world(), LOSSES, CONTESTANTS)
 
 
 def test_too_few_batch_sizes_to_leave_one_out_give_nothing():

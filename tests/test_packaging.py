@@ -83,11 +83,12 @@ def test_ci_runs_on_every_python_that_is_promised():
 
 # Which rooms of the house a room may import from. Data walks one way: runs, crossings, samples, fitting, trends,
 # and api puts the steps together. Only `cli` knows them all. Every room may import itself and the bedrock.
-BEDROCK = {"errors", "text", "writing", "batch_plan"}
+BEDROCK = {"errors", "text", "writing", "batch_plan", "processes"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "text": set(),
     "writing": set(),
+    "processes": set(),
     "runs": set(),
     "laws": set(),
     "files": set(),

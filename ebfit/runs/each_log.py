@@ -5,9 +5,11 @@ pyarrow parses tables on all cores by itself. The lines of console logs are take
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from ebfit.errors import BadInputError
+from ebfit.processes import in_processes
 from ebfit.runs.build import build_run
 from ebfit.runs.find_logs import LogFile
 from ebfit.runs.formats import CONSOLE
@@ -44,20 +46,16 @@ def read_each(logs: Sequence[LogFile], manifest: Manifest | None, options: ReadO
     BadInputError
         If a process that reads some of them is killed.
     """
+    read = partial(_read_one, manifest=manifest, options=options)
     if not _worth_processes(logs):
-        return [_read_one(log, manifest, options) for log in logs]
-    from joblib import Parallel, cpu_count, delayed
-    from joblib.externals.loky.process_executor import TerminatedWorkerError
-
-    processes = Parallel(n_jobs=min(cpu_count(), len(logs)), batch_size=1)
-    try:
-        return list(processes(delayed(_read_one)(log, manifest, options) for log in logs))
-    except TerminatedWorkerError:
-        largest = max(logs, key=lambda log: _size(log.path)).path
-        raise BadInputError(
-            f"{largest}: a process that read it or another of the {len(logs)} logs was killed, as for lack of memory. "
-            "Name fewer logs at once."
-        ) from None
+        return [read(log) for log in logs]
+    largest = max(logs, key=lambda log: _size(log.path)).path
+    return in_processes(
+        read,
+        logs,
+        if_killed=f"{largest}: a process that read it or another of the {len(logs)} logs was killed, as for lack of "
+        "memory. Name fewer logs at once.",
+    )
 
 
 def _worth_processes(logs: Sequence[LogFile]) -> bool:

@@ -6,6 +6,7 @@ not through a shape that targets share, nor through the scatter of seeds. No fit
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from ebfit.fitting.enough import why_not_fitted
 from ebfit.fitting.observations import Observations
 from ebfit.fitting.seeds import merge_seeds
 from ebfit.laws import FloatArray
+from ebfit.processes import in_processes
 
 _NEEDED_BY = "revised"  # the law that takes most: what is left must do for it, and so for all
 _WORTH_PROCESSES = 60  # batch sizes times targets: some seconds, when other processes take one to start
@@ -94,16 +96,20 @@ def leave_one_out(
     -------
     LeftOut
         Of every batch size and target where the revised law can still be fitted without it; perhaps none.
-    """
-    sizes = np.unique(data.log_batch)
-    if len(sizes) * len(losses) < _WORTH_PROCESSES:
-        parts = [_leave_out(size, data, losses, contestants, group) for size in sizes]
-    else:
-        from joblib import Parallel, cpu_count, delayed
 
-        processes = Parallel(n_jobs=min(cpu_count(), len(sizes)), batch_size=1)
-        parts = processes(delayed(_leave_out)(size, data, losses, contestants, group) for size in sizes)
-    return joined(parts)
+    Raises
+    ------
+    BadInputError
+        If a process that refits laws is killed.
+    """
+    sizes = np.unique(data.log_batch).tolist()
+    leave_out = partial(_leave_out, data=data, losses=losses, contestants=contestants, group=group)
+    if len(sizes) * len(losses) < _WORTH_PROCESSES:
+        return joined([leave_out(size) for size in sizes])
+    killed = (
+        "a process that refits the laws was killed, as for lack of memory. Compare them at fewer targets."
+    )
+    return joined(in_processes(leave_out, sizes, if_killed=killed))
 
 
 def joined(parts: Sequence[LeftOut]) -> LeftOut:
