@@ -7,10 +7,26 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from ebfit.cli.main import main
+
 # No deadline: how long an example takes says something about the machine, not about ebfit.
 # CI draws the same examples every time: its verdict is about the change. Elsewhere the search goes on.
 settings.register_profile("ebfit", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("ebfit")
+
+
+@pytest.fixture
+def ebfit(capsys, monkeypatch):
+    """Run a command in this process, as in a terminal of 80 columns; returns (exit status, stdout, stderr)."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return ended.value.code or 0, out, err
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """A fit.json made by hand, with trends that are known: for tests of plans."""
 
+import json
 from typing import Any
 
 import numpy as np
@@ -98,3 +99,12 @@ def _target(b_opt: Trend, tokens: float, loss: LossTrend) -> TargetRecord:
             )
         ],
     )
+
+
+def changed(fit_file, folder, change):
+    """A copy of the fit file after ``change`` of its JSON."""
+    document = json.loads(fit_file.read_text())
+    change(document)
+    path = folder / "changed.json"
+    path.write_text(json.dumps(document))
+    return path

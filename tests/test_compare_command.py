@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
+from fits import changed
 from strategies import noisy_rows, write_points
 
 from ebfit import api, comparing
-from ebfit.cli.main import main
 from ebfit.files import Fit, LawComparison
 from ebfit.points import read_points
 
@@ -24,29 +24,6 @@ def fit_file(tmp_path_factory):
 @pytest.fixture(scope="module")
 def found(fit_file):
     return comparing.compare(Fit.load(fit_file))
-
-
-@pytest.fixture
-def ebfit(capsys, monkeypatch):
-    """Run a command in this process; returns (exit status, stdout, stderr)."""
-    monkeypatch.setenv("COLUMNS", "80")
-
-    def run(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return ended.value.code or 0, out, err
-
-    return run
-
-
-def changed(fit_file, folder, change):
-    """A copy of the fit file after ``change`` of its JSON."""
-    document = json.loads(fit_file.read_text())
-    change(document)
-    path = folder / "changed.json"
-    path.write_text(json.dumps(document))
-    return path
 
 
 # --- what comes out ----------------------------------------------------------------------------------------------

@@ -5,10 +5,10 @@ import shlex
 
 import numpy as np
 import pytest
+from fits import changed
 from strategies import noisy_rows, write_points
 
 from ebfit import api
-from ebfit.cli.main import main
 from ebfit.cli.sizes import parse_batch_sizes
 from ebfit.files import Design, Fit, RunRecord
 from ebfit.points import read_points
@@ -20,29 +20,6 @@ def fit_file(tmp_path_factory):
     points = write_points(folder / "points.csv", noisy_rows(sizes=8))
     api.fit(read_points(points), bootstrap=100).save(folder / "fit.json")
     return folder / "fit.json"
-
-
-@pytest.fixture
-def ebfit(capsys, monkeypatch):
-    """Run a command in this process; returns (exit status, stdout, stderr)."""
-    monkeypatch.setenv("COLUMNS", "80")
-
-    def run(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return ended.value.code or 0, out, err
-
-    return run
-
-
-def changed(fit_file, folder, change):
-    """A copy of the fit file after ``change`` of its JSON."""
-    document = json.loads(fit_file.read_text())
-    change(document)
-    path = folder / "changed.json"
-    path.write_text(json.dumps(document))
-    return path
 
 
 # --- what comes out ------------------------------------------------------------------------------------------------

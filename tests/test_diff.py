@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebfit.changes import diff, number_change
-from ebfit.cli.main import main
 from ebfit.errors import BadInputError
 from ebfit.files import Diff, Estimate, Fit, GroupTrends, Input, SkippedTarget, TargetRecord, Trends
 
@@ -255,7 +254,7 @@ def test_fits_with_nothing_in_common_are_refused():
 
 
 @pytest.fixture
-def ebfit_diff(capsys, tmp_path):
+def ebfit_diff(ebfit, tmp_path):
     """Write two fits and compare them; returns (exit status, stdout, stderr)."""
 
     def run(old, new, *options):
@@ -265,10 +264,7 @@ def ebfit_diff(capsys, tmp_path):
                 content.save(path)
             elif content is not None:
                 path.write_bytes(content)
-        with pytest.raises(SystemExit) as ended:
-            main(["diff", *map(str, paths), *options])
-        out, err = capsys.readouterr()
-        return ended.value.code or 0, out, err
+        return ebfit("diff", *paths, *options)
 
     return run
 

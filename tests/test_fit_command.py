@@ -24,19 +24,6 @@ def points(tmp_path_factory):
     return write_points(tmp_path_factory.mktemp("points") / "points.csv", noisy_rows())
 
 
-@pytest.fixture
-def ebfit(capsys):
-    """Run a command in this process; returns (exit status, stdout, stderr)."""
-
-    def run(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return ended.value.code or 0, out, err
-
-    return run
-
-
 def _assert_refused(result, status, *says):
     code, out, err = result
     assert (code, out) == (status, ""), err

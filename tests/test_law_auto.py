@@ -5,7 +5,6 @@ import pytest
 from strategies import noisy_rows, write_points
 
 from ebfit import api, comparing
-from ebfit.cli.main import main
 from ebfit.errors import BadInputError
 from ebfit.files import Fit
 from ebfit.laws import classic
@@ -40,13 +39,12 @@ def test_the_law_of_the_world_is_fitted_and_the_comparison_kept(tmp_path, rows, 
     assert of_fit == pytest.approx(of_compare, rel=1e-4, abs=1e-9)
 
 
-def test_too_few_batch_sizes_to_compare_are_no_reason_to_stop(tmp_path, capsys):
+def test_too_few_batch_sizes_to_compare_are_no_reason_to_stop(tmp_path, ebfit):
     rows = [row for row in revised_rows() if row["batch_tokens"] > 7000.0]
     points, output = write_points(tmp_path / "points.csv", rows), tmp_path / "fit.json"
-    with pytest.raises(SystemExit) as ended:
-        main(["fit", "--points", str(points), "--law", "auto", "--bootstrap", "100", "-o", str(output)])
-    assert not ended.value.code
-    out = " ".join(capsys.readouterr().out.split())
+    status, out, _ = ebfit("fit", "--points", points, "--law", "auto", "--bootstrap", 100, "-o", output)
+    assert status == 0
+    out = " ".join(out.split())
     assert "Law revised, without a comparison: no batch size can be left out" in out
     written = Fit.load(output)
     assert written.comparison == []

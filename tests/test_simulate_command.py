@@ -15,7 +15,6 @@ from full_disk import disk_full_after, needs_limits
 
 import ebfit
 from ebfit import simulate
-from ebfit.cli.main import main
 from ebfit.errors import BadInputError
 from ebfit.files import RunDocument, Truth
 from ebfit.simulate import PRESETS, logs
@@ -24,18 +23,10 @@ SMALL = ("--batch-sizes", "64Ki,1Mi", "--max-steps", 2000)  # two short runs
 
 
 @pytest.fixture
-def command(capsys, monkeypatch, tmp_path):
+def command(ebfit, monkeypatch, tmp_path):
     """Run a command in this process and in an empty folder; returns (exit status, stdout, stderr)."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "80")
-
-    def run(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return ended.value.code or 0, out, err
-
-    return run
+    return ebfit
 
 
 def _files(folder):

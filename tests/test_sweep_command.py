@@ -9,7 +9,6 @@ import sys
 import pytest
 from fake_training import steady_preset, write_run_json  # noqa: F401 - the fixture is for every test here
 
-from ebfit.cli.main import main
 from ebfit.files import RunDocument, RunOutcome
 from ebfit.sweep.execution import Outcome
 from ebfit.sweep.folders import PlannedRun
@@ -22,17 +21,10 @@ SMALL = ("--data", "synthetic", "--val-tokens", 64, "--warmup-steps", 2, "--devi
 
 
 @pytest.fixture
-def ebfit(capsys, monkeypatch, tmp_path):
+def ebfit(ebfit, monkeypatch, tmp_path):
     """Run a command in this process and in an empty folder; returns (exit status, stdout, stderr)."""
     monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return ended.value.code or 0, out, err
-
-    return run
+    return ebfit
 
 
 def _assert_refused(result, *says):
