@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ebfit.errors import BadInputError
+from ebfit.cli.options import parse_losses
 
 
 def compare(
@@ -29,34 +29,16 @@ def compare(
     Every batch size is left out once, with all its runs at all targets; each law is fitted to the rest, and its steps
     at the batch size are compared with those that were measured.
     """
-    losses = None if targets is None else _parse_targets(targets)
+    losses = None if targets is None else parse_losses(targets)
 
-    from ebfit import comparing, files, writing
-    from ebfit.files import Fit
+    from ebfit import comparing
+    from ebfit.cli.from_fit import give, load
     from ebfit.records import input_record
     from ebfit.report.comparison_table import print_comparison
-    from ebfit.report.lines import print_lines, working
+    from ebfit.report.lines import working
 
-    if output is not None:
-        writing.check_writable(output)
-        writing.refuse_overwriting(output, [fit])
-    source = Fit.load(fit)
+    source = load(fit, output)
     with working("leaving out batch sizes"):
         found = comparing.compare(source, targets=losses, name=str(fit))
     found = found.model_copy(update={"settings": {"targets": losses or "all"}, "inputs": [input_record(fit)]})
-    print_lines("warning", found.warnings)
-    if output is not None:
-        found.save(output)
-    if json:
-        typer.echo(files.to_json(found), nl=False)
-    else:
-        print_comparison(found)
-        if output is not None:
-            typer.echo(f"wrote {output}")
-
-
-def _parse_targets(text: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise BadInputError(f"--targets {text}: give losses such as 2.4,2.2.") from None
+    give(found, output, json, print_comparison)

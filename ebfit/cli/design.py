@@ -67,17 +67,13 @@ def design(
     Of all that could be run, those that shrink the interval of B_opt or B_min most per token, averaged over the laws
     that the fit leaves possible, with the half-width that is expected then.
     """
-    from ebfit import files, writing
+    from ebfit.cli.from_fit import give, load
     from ebfit.designing import design as design_runs
-    from ebfit.files import Fit
     from ebfit.records import input_record
     from ebfit.report.design_table import print_design
-    from ebfit.report.lines import print_lines, working
+    from ebfit.report.lines import working
 
-    if output is not None:
-        writing.check_writable(output)
-        writing.refuse_overwriting(output, [fit])
-    source = Fit.load(fit)
+    source = load(fit, output)
     with working("designing"):
         found = design_runs(
             source,
@@ -104,15 +100,7 @@ def design(
         "seed": seed,
     }
     found = found.model_copy(update={"settings": settings, "inputs": [input_record(fit)]})
-    print_lines("warning", found.warnings)
-    if output is not None:
-        found.save(output)
-    if json:
-        typer.echo(files.to_json(found), nl=False)
-    else:
-        print_design(found)
-        if output is not None:
-            typer.echo(f"wrote {output}")
+    give(found, output, json, print_design)
 
 
 def _sizes(text: str | None, seq_len: int | None) -> list[int]:

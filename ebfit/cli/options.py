@@ -50,12 +50,21 @@ def parse_targets(text: str) -> list[float] | Literal["auto"]:
     BadInputError
         If a part is no number.
     """
-    if text.strip().lower() == "auto":
-        return "auto"
+    return "auto" if text.strip().lower() == "auto" else parse_losses(text, ", or auto")
+
+
+def parse_losses(text: str, or_else: str = "") -> list[float]:
+    """Read target losses; the sentence on what is none says what there is to give ``or_else``.
+
+    Raises
+    ------
+    BadInputError
+        If a part is no number.
+    """
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise BadInputError(f"--targets {text}: give losses such as 2.4,2.2, or auto.") from None
+        raise BadInputError(f"--targets {text}: give losses such as 2.4,2.2{or_else}.") from None
 
 
 Paths = Annotated[
