@@ -14,17 +14,22 @@ one-sided bounds held.
 """
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ebfit.fitting import Observations, fit_targets, why_not_fitted
 from ebfit.laws import FloatArray, power, revised
+from ebfit.simulate import neither
 
 TARGETS = 3
 SHARED_NOISE = 0.7  # correlation of a run's luck between targets
 LAST_STEP = 60.0  # times S_opt or S_min of the last target: where every run ends
+
+HEADER = """\
+| world | case | number | coverage | half-width | rms error | status ok | bounds held |
+|---|---|---|---|---|---|---|---|"""
 
 Truth = dict[str, float]
 
@@ -69,30 +74,15 @@ def surface_world(
 def neither_world(
     rng: np.random.Generator, targets: int
 ) -> tuple[Callable[..., FloatArray], list[FloatArray]]:
-    """Return S(B) and free parameters (log S_min, log B_min, beta, gamma, B_n / B_min) per target."""
-    shape = [rng.uniform(0.5, 1.3), rng.uniform(0.7, 1.6), rng.uniform(1.0, 6.0)]
-    return _neither_log_steps, [np.array([7.0 + 0.3 * t, 9.0 + 0.4 * t, *shape]) for t in range(targets)]
-
-
-def _neither_log_steps(free: FloatArray, log_batch: FloatArray) -> FloatArray:
-    log_s_min, log_b_min, beta, gamma, noise = free
-    ratio = np.exp(log_b_min - log_batch)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(
-            ratio < 1.0, log_s_min + np.log1p(noise * ratio) - np.log1p(-(ratio**beta)) / gamma, np.inf
-        )
-
-
-def _neither_log_numbers(free: FloatArray) -> dict[str, float]:
-    log_batch = free[1] + np.linspace(1e-4, 6.0, 60_001)
-    log_tokens = log_batch + _neither_log_steps(free, log_batch)
-    return {"b_min": free[1], "b_opt": log_batch[np.argmin(log_tokens)], "e_min": log_tokens.min()}
+    """Return S(B) and free parameters per target of a random law that is neither of these."""
+    shape = np.log([rng.uniform(0.5, 1.3), rng.uniform(0.7, 1.6), rng.uniform(1.0, 6.0)])
+    return neither.log_steps, [np.array([7.0 + 0.3 * t, 9.0 + 0.4 * t, *shape]) for t in range(targets)]
 
 
 WORLDS = {
     "exact": (exact_world, revised.log_numbers),
     "surface": (surface_world, power.log_numbers),
-    "neither": (neither_world, _neither_log_numbers),
+    "neither": (neither_world, neither.log_numbers),
 }
 
 
@@ -120,20 +110,34 @@ def simulate(
     return truth, Observations(log_batch, np.where(censored, last, log_steps), censored, covariance)
 
 
-def study(world: str, case_name: str, sweeps: int) -> list[str]:
-    """Return a row of the table for B_opt and for B_min."""
+def study(
+    world: str,
+    case_name: str,
+    sweeps: int,
+    law: str = "revised",
+    targets: int = TARGETS,
+    losses: Sequence[float] | None = None,
+) -> list[str]:
+    """Return a row of the table for B_opt and for B_min; the law `surface` needs the losses of the targets."""
     inside: dict[str, list[bool]] = {"b_opt": [], "b_min": []}
     width: dict[str, list[float]] = {"b_opt": [], "b_min": []}
     error: dict[str, list[float]] = {"b_opt": [], "b_min": []}
     bound_held: dict[str, list[bool]] = {"b_opt": [], "b_min": []}
     total = 0
     for sweep in range(sweeps):
-        truth, data = simulate(world, CASES[case_name], np.random.default_rng([2026, sweep]))
-        able = [t for t in range(TARGETS) if why_not_fitted("revised", data, t) is None]
+        truth, data = simulate(world, CASES[case_name], np.random.default_rng([2026, sweep]), targets)
+        able = [t for t in range(targets) if why_not_fitted(law, data, t) is None]
         if not able:
             continue
         total += len(able)
-        fits = fit_targets("revised", data.take_targets(able), replicates=400, confidence=0.95, seed=sweep)
+        fits = fit_targets(
+            law,
+            data.take_targets(able),
+            replicates=400,
+            confidence=0.95,
+            seed=sweep,
+            losses=None if losses is None else [losses[t] for t in able],
+        )
         for t, fit in zip(able, fits, strict=True):
             for name in inside:
                 interval, true = fit.numbers[name], float(np.exp(truth[t][name]))
@@ -159,8 +163,7 @@ def main() -> None:
     parser.add_argument("--worlds", nargs="+", choices=list(WORLDS), default=list(WORLDS))
     parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES))
     arguments = parser.parse_args()
-    print("| world | case | number | coverage | half-width | rms error | status ok | bounds held |")
-    print("|---|---|---|---|---|---|---|---|")
+    print(HEADER)
     for world in arguments.worlds:
         for case in arguments.cases:
             for row in study(world, case, arguments.sweeps):

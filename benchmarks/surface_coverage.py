@@ -10,9 +10,8 @@ import argparse
 from collections.abc import Callable
 
 import numpy as np
-from coverage import CASES, WORLDS, simulate
+from coverage import CASES, HEADER, WORLDS, study
 
-from ebfit.fitting import fit_targets, why_not_fitted
 from ebfit.laws import FloatArray, power
 
 FLOOR, DEPTH = 1.7, 1.0  # of the loss, and of the floor below the highest target
@@ -35,40 +34,6 @@ def surface_world(
     ]
 
 
-def study(case: str, sweeps: int, targets: int) -> list[str]:
-    """Return a row of the table for B_opt and for B_min."""
-    found: dict[str, list[tuple[bool, float, float]]] = {"b_opt": [], "b_min": []}
-    bounds: dict[str, list[bool]] = {"b_opt": [], "b_min": []}
-    total = 0
-    for sweep in range(sweeps):
-        truth, data = simulate("one surface", CASES[case], np.random.default_rng([2026, sweep]), targets)
-        able = [t for t in range(targets) if why_not_fitted("surface", data, t) is None]
-        at = losses(targets)[able].tolist()
-        fits = fit_targets(
-            "surface", data.take_targets(able), replicates=400, confidence=0.95, seed=sweep, losses=at
-        )
-        total += len(able)
-        for t, fit in zip(able, fits, strict=True):
-            for name in found:
-                interval, true = fit.numbers[name], float(np.exp(truth[t][name]))
-                low, high = interval.low or 0.0, interval.high or np.inf
-                held = low <= true <= high
-                if interval.status == "ok" and interval.value is not None:
-                    width, error = 0.5 * np.log(high / low), np.log(interval.value / true)
-                    found[name].append((held, float(width), float(error)))
-                else:
-                    bounds[name].append(held)
-    rows = []
-    for name, results in found.items():
-        held_each, width_each, error_each = np.transpose(results)
-        held_bounds = f"{100 * np.mean(bounds[name]):.0f}%" if bounds[name] else "-"
-        rows.append(
-            f"| {case} | {name} | {100 * np.mean(held_each):.1f}% | {np.median(width_each):.3f} "
-            f"| {np.sqrt(np.mean(error_each**2)):.3f} | {100 * len(results) / total:.0f}% | {held_bounds} |"
-        )
-    return rows
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--sweeps", type=int, default=100)
@@ -76,10 +41,10 @@ def main() -> None:
     parser.add_argument("--targets", type=int, default=3)
     arguments = parser.parse_args()
     WORLDS["one surface"] = (surface_world, power.log_numbers)
-    print("| case | number | coverage | half-width | rms error | status ok | bounds held |")
-    print("|---|---|---|---|---|---|---|")
+    at = losses(arguments.targets).tolist()
+    print(HEADER)
     for case in arguments.cases:
-        for row in study(case, arguments.sweeps, arguments.targets):
+        for row in study("one surface", case, arguments.sweeps, "surface", arguments.targets, at):
             print(row, flush=True)
 
 
