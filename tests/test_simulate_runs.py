@@ -5,6 +5,7 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
+from test_simulate_worlds import EXACT
 
 import ebfit
 from ebfit import simulate
@@ -13,18 +14,6 @@ from ebfit.simulate import PRESETS, Noise, Rows, World
 from ebfit.simulate.sweep import Sweep
 
 CLEAN = PRESETS["clean"]
-EXACT = {
-    "loss": 3.0,
-    "loss_floor": 2.0,
-    "b_opt": 1e5,
-    "s_opt": 8e3,
-    "batch_exponent": 1.4,
-    "steps_exponent": 1.8,
-    "m": 0.4,
-    "u": 0.3,
-    "v": 0.6,
-    "w": 0.5,
-}
 WORLD = World("exact", EXACT)
 SMALL, LARGE = 2**16, 2**20
 EVERY_STEP = Rows(every=1)

@@ -66,8 +66,7 @@ def check_output(folder: Path, truth: Path | None) -> None:
     here = _real(Path.cwd())
     if real in (here, *here.parents):
         raise BadInputError(f"{folder}: is the folder you are in, or above it. Name a new one.")
-    if not os.access(_nearest(real.parent), os.W_OK):
-        raise BadInputError(f"{real.parent}: no folder that can be written to. Choose another.")
+    check_folder(real.parent)
     if real.is_dir() and (other := _not_ours(real)) is not None:
         raise BadInputError(
             f"{folder}: holds {other}, which no `ebfit simulate` wrote. Choose a new folder, or move that away."
@@ -244,10 +243,6 @@ def _is_truth(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         return b'"ebfit.truth/' in file.read(_HEAD_BYTES)
-
-
-def _nearest(path: Path) -> Path:
-    return next(place for place in (path, *path.parents) if place.exists())
 
 
 def _real(path: Path) -> Path:
