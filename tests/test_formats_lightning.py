@@ -130,6 +130,14 @@ def test_hyperparameters_tell_which_run_went_on(tmp_path: Path):
     assert {name: len(run.train.steps) for name, run in runs.items()} == {"version_0": 20, "version_1": 30}
 
 
+def test_hyperparameters_that_change_between_two_readings_are_looked_at_again(tmp_path: Path):
+    _write(tmp_path / "version_0", _rows(range(50, 1001, 50)))
+    log = _write(tmp_path / "version_1", _rows(range(1050, 1501, 50)))
+    assert len(read_runs([tmp_path], OPTIONS)) == 1
+    (log.parent / "hparams.yaml").write_text("lr: 0.002\nnote: changed by hand\n")
+    assert len(read_runs([tmp_path], OPTIONS)) == 2
+
+
 def test_the_batch_size_of_the_module_is_not_taken_for_that_of_an_update(tmp_path: Path):
     log = _write(tmp_path / "version_0", _rows(range(50, 1001, 50)), "batch_size: 8\nseq_len: 128\nseed: 3\n")
     with pytest.raises(BadInputError, match=r"The batch_size \(8\) in hparams.yaml may leave out devices"):

@@ -88,7 +88,7 @@ class VersionLog:
         beside = sorted(folder.parent.glob("version_*"), key=number_of)
         logs = {version: self.files(version) for version in beside if 0 <= number_of(version) <= number}
         as_they_are = tuple(
-            (version, tuple((file, *_state(file)) for file in files))
+            (version, files, tuple(map(_state, (version / HPARAMS, *files))))
             for version, files in logs.items()
             if files
         )
@@ -97,10 +97,10 @@ class VersionLog:
 
 @lru_cache(maxsize=100)  # every version asks
 def _firsts(
-    log: VersionLog, versions: tuple[tuple[Path, tuple[tuple[Path, int, int], ...]], ...]
+    log: VersionLog, versions: tuple[tuple[Path, tuple[Path, ...], tuple[tuple[int, int], ...]], ...]
 ) -> dict[Path, Path]:
-    """Return where the run of each version begins."""
-    files = {version: tuple(file for file, *_ in state) for version, state in versions}
+    """Return where the run of each version begins: folders, the files of their logs, and how all files were found."""
+    files = {version: those for version, those, _ in versions}
     begins = {version: log.begins(those) for version, those in files.items()}
     ends: dict[Path, End | None] = {}
     hparams = {version: read_hparams(version) for version in files}
